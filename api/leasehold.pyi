@@ -10,7 +10,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Span: TypeAlias = float | timedelta                       # seconds, or a timedelta; what is given back is float seconds
 Mode: TypeAlias = Literal["exclusive", "shared", "permits"]
-LossReason: TypeAlias = Literal["closed", "expired", "held_too_long", "revoked", "superseded", "vanished", "released", "forked"]
+LossReason: TypeAlias = Literal["closed", "expired", "held_too_long", "revoked", "vanished", "released", "forked"]
 class Options(TypedDict, total=False):                    # of every lock; a client's are the defaults of its locks
     ttl: Span                                             # 30 s; 0.1 s to 24 h
     renew: bool                                           # True: every third of the ttl, while the guard lives
@@ -102,7 +102,7 @@ class Job:
 class Admin:
     def names(self, prefix: str = "", limit: int = 1000) -> list[str]: ...
     def inspect(self, name: str) -> Status: ...
-    def revoke(self, name: str, token: int, *, now: bool = False) -> bool: ...
+    def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool: ...   # a token, or a holder's id
     def end_quarantine(self) -> bool: ...
 
 # AsyncClient, AsyncLock, AsyncSemaphore, AsyncRWLock, AsyncGuard, AsyncLeadership, AsyncElection, AsyncJob, AsyncAdmin: the same names, awaited
@@ -167,7 +167,7 @@ class AsyncJob:
 class AsyncAdmin:
     async def names(self, prefix: str = "", limit: int = 1000) -> list[str]: ...
     async def inspect(self, name: str) -> Status: ...
-    async def revoke(self, name: str, token: int, *, now: bool = False) -> bool: ...
+    async def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool: ...
     async def end_quarantine(self) -> bool: ...
 
 @final
@@ -176,8 +176,8 @@ class Memory: ...                                         # a store in this proc
 class Lease:                                              # str(lease) is text for another process; pickles
     def __init__(self, text: str) -> None: ...
     name: str; token: int; ttl: float
-class Holder: id: str; mode: Mode; token: int; host: str; pid: int; label: str | None; held_for: float; ttl_left: float
-class Status: holders: tuple[Holder, ...]; waiting: int; is_free: bool; last_token: int | None
+class Holder: id: str; mode: Mode; token: int | None; host: str; pid: int; label: str | None; held_for: float; ttl_left: float
+class Status: holders: tuple[Holder, ...]; waiting: int; is_free: bool
 class Leader: value: str; token: int
 class Event: kind: str; name: str | None; mode: Mode | None; label: str | None; token: int | None; waited: float | None; held: float | None; reason: LossReason | None; text: str
 

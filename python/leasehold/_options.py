@@ -17,7 +17,6 @@ LossReason: TypeAlias = Literal[
     "expired",
     "held_too_long",
     "revoked",
-    "superseded",
     "vanished",
     "released",
     "forked",

@@ -92,9 +92,9 @@ class AsyncAdmin(_Admin):
         status: Status = await wait(self._native.inspect(name))
         return status
 
-    async def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
+    async def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool:
         """Like ``Admin.revoke``. After a cancelled call, the lease may have ended or not."""
-        revoked: bool = await wait(self._native.revoke(name, token, now))
+        revoked: bool = await wait(self._native.revoke(name, str(lease), now))
         return revoked
 
     async def end_quarantine(self) -> bool:

@@ -99,13 +99,14 @@ class Admin(_Admin):
         status: Status = wait(self._native.inspect(name))
         return status
 
-    def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """Ends the lease with this token, and returns whether there was such a lease.
+    def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool:
+        """Ends the lease with this token, or of the holder with this id, and returns whether there
+        was such a lease.
 
         The holder is notified, and the name becomes free once the holder has had time to stop, or
-        immediately with ``now``. Cost: one round trip.
+        immediately with ``now``. Cost: one round trip with an id, two with a token.
         """
-        revoked: bool = wait(self._native.revoke(name, token, now))
+        revoked: bool = wait(self._native.revoke(name, str(lease), now))
         return revoked
 
     def end_quarantine(self) -> bool:

@@ -46,7 +46,7 @@ class NotAdopted(LeaseholdError):
     """The lease cannot be adopted: it has ended, or was adopted before. No lease is held."""
 
     token: int = 0
-    reason: LossReason = "superseded"
+    reason: LossReason = "vanished"
 
 
 class Fenced(LeaseholdError):

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a lease. Durations are in seconds."""
+    """The holder of a lease. Durations are in seconds.
+
+    The token of a fresh lease is ``None`` for the first 100 ms or so, on some stores.
+    """
 
     id: str
     mode: Mode
-    token: int
+    token: int | None
     host: str
     pid: int
     label: str | None
@@ -36,7 +39,6 @@ class Status:
     holders: tuple[Holder, ...]
     waiting: int
     is_free: bool
-    last_token: int | None
     held_back: tuple[str, ...]
 
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold::FencingToken;
-use leasehold::admin::Admin;
+use leasehold::admin::{Admin, LeaseId};
 use leasehold::error::InvalidInput;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -39,14 +38,14 @@ impl NativeClient {
         }))
     }
 
-    fn revoke(&self, name: &Bound<'_, PyString>, token: i128, now: bool) -> PyResult<Verb> {
+    fn revoke(&self, name: &Bound<'_, PyString>, lease: &str, now: bool) -> PyResult<Verb> {
         let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
-        let token: FencingToken = token.to_string().parse().map_err(refused)?;
+        let lease: LeaseId = lease.parse().map_err(refused)?;
         Ok(self.verb(async move {
             let admin = admin(&client).await?;
             Ok(Done::Flag(match now {
-                true => admin.revoke_now(name, token).await?,
-                false => admin.revoke(name, token).await?,
+                true => admin.revoke_now(name, lease).await?,
+                false => admin.revoke(name, lease).await?,
             }))
         }))
     }

@@ -24,7 +24,7 @@ pub(crate) fn holder<'py>(py: Python<'py>, holder: &Holder) -> PyResult<Bound<'p
     class(py, &HOLDER, "Holder")?.call1((
         holder.id.to_string(),
         holder.mode.as_str(),
-        holder.token.get(),
+        holder.token.map(FencingToken::get),
         &holder.info.host,
         holder.info.pid,
         holder.info.label.as_deref(),
@@ -36,11 +36,10 @@ pub(crate) fn holder<'py>(py: Python<'py>, holder: &Holder) -> PyResult<Bound<'p
 pub(crate) fn status<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'py, PyAny>> {
     let holders: Vec<_> =
         status.holders.iter().map(|it| holder(py, it)).collect::<PyResult<_>>()?;
-    let last = status.last_token.map(FencingToken::get);
     let holders = PyTuple::new(py, holders)?;
     let held_back = PyTuple::new(py, &status.held_back)?;
     let is_free = status.is_free();
-    class(py, &STATUS, "Status")?.call1((holders, status.waiting, is_free, last, held_back))
+    class(py, &STATUS, "Status")?.call1((holders, status.waiting, is_free, held_back))
 }
 
 pub(crate) fn leader<'py>(py: Python<'py>, leader: &Leader) -> PyResult<Bound<'py, PyAny>> {

@@ -108,6 +108,36 @@ def forward(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
 
 
+OVERLOAD = "late: a pause or an overload"
+"""The end of the line that a busy machine may cause."""
+
+
+class Processes:
+    """The processes that a test starts, which are ended with the test."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> None:
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self._started.append(process)
+
+    @property
+    def count(self) -> int:
+        return len(self._started)
+
+    def join(self) -> None:
+        for process in self._started:
+            _, said = process.communicate(timeout=4 * PATIENCE)
+            complaints = [line for line in said.splitlines() if not line.endswith(OVERLOAD)]
+            assert (process.returncode, complaints) == (0, [])
+
+    def end(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
 class Postgres:
     """A private server with a table of a shop, on a free port; root runs it as `postgres`."""
 
@@ -245,6 +275,13 @@ def command() -> str:
     if found is None:
         pytest.skip("the command leasehold is not there: `cargo xtask python` builds it")
     return found
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.end()
 
 
 @pytest.fixture

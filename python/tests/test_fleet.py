@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import redis as driver
 
-from conftest import PATIENCE, Redis, eventually
+from conftest import PATIENCE, Processes, Redis, eventually
 from leasehold import Client
 
 ADD = """
@@ -71,43 +68,6 @@ assert isinstance(lock, Lock) == (kind == "ours")
         r.set(counter, seen + 1)
 """
 )
-
-
-OVERLOAD = "late: a pause or an overload"
-"""The end of the line that a busy machine may cause."""
-
-
-class Processes:
-    """The processes that a test starts, which are ended with the test."""
-
-    def __init__(self) -> None:
-        self._started: list[subprocess.Popen[str]] = []
-
-    def start(self, *words: str) -> None:
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        self._started.append(process)
-
-    @property
-    def count(self) -> int:
-        return len(self._started)
-
-    def join(self) -> None:
-        for process in self._started:
-            _, said = process.communicate(timeout=4 * PATIENCE)
-            complaints = [line for line in said.splitlines() if not line.endswith(OVERLOAD)]
-            assert (process.returncode, complaints) == (0, [])
-
-    def end(self) -> None:
-        for process in self._started:
-            process.kill()
-            process.communicate()
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started = Processes()
-    yield started
-    started.end()
 
 
 def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(

@@ -8,8 +8,9 @@ use std::time::Duration;
 use leasehold::LockName;
 use leasehold::admin::{ClientId, HolderId, HolderInfo};
 use leasehold::store::{File, Store};
-use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
-use leasehold_testkit::harness::request;
+use leasehold_core::{
+    Action, End, Keep, Mode, Operation, Reply, Request, StoreError, StoreErrorKind, Take,
+};
 use leasehold_testkit::small_disk::{fill, on_a_disk_of};
 use leasehold_testkit::{fresh_number, must, worker};
 use tokio::runtime::Builder;
@@ -40,32 +41,33 @@ impl Client {
         Ok(self.store.execute(Operation::On { name, action }).await?.reply)
     }
 
-    /// Acquires the name of this number, with an attempt of the same number.
-    async fn acquire(&self, number: u64, wait: bool) -> Result<Reply, StoreError> {
+    /// The request for the name of this number, by an attempt of the same number.
+    fn request(&self, number: u64) -> Request {
         let info = HolderInfo::new("h".repeat(200), 1);
-        let request =
-            request(self.holder(number)).with_wait(wait).with_nonce(number).with_info(info);
-        let action = Action::Acquire(request);
-        self.ask(number, action).await
+        Request::new(self.holder(number), Mode::Exclusive, info)
     }
 
-    /// Releases in such a way that the record remembers the holder, and grows.
+    async fn acquire(&self, number: u64, waits: bool) -> Result<Reply, StoreError> {
+        let take = Take::new(self.request(number), TTL).with_waits(waits);
+        self.ask(number, Action::Take(take)).await
+    }
+
+    /// Releases in such a way that the record remembers the holder, and stays.
     async fn release(&self, number: u64) -> Reply {
-        let id = self.holder(number);
-        let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: true };
-        must(self.ask(number, release).await)
+        let end = End::new(self.request(number)).with_closes(true).with_remember(TTL);
+        must(self.ask(number, Action::End(end)).await)
     }
 
     async fn assert_renewed(&self, numbers: std::ops::Range<u64>) {
         let lease = |number| {
             let name = must(LockName::new(format!("name/{number}")));
-            RenewLease::new(name, self.holder(number), TTL)
+            (name, Keep::new(self.request(number), TTL))
         };
-        let renewal = Operation::Renew(numbers.map(lease).collect());
+        let renewal = Operation::Keep(numbers.map(lease).collect());
         let Reply::Many(replies) = must(self.store.execute(renewal).await).reply else {
             panic!("not many")
         };
-        assert!(replies.iter().all(|reply| matches!(reply, Reply::Granted(_))), "{replies:?}");
+        assert!(replies.iter().all(|reply| matches!(reply, Reply::Kept { .. })), "{replies:?}");
     }
 
     /// Acquires one new name after the other until the disk is full.
@@ -96,25 +98,28 @@ fn hold_on_a_full_disk(directory: &str) {
         for number in 0..HELD {
             assert!(matches!(must(holder.acquire(number, false).await), Reply::Granted(_)));
         }
-        assert!(matches!(must(waiter.acquire(0, true).await), Reply::Queued(_)));
+        let Reply::Queued(place) = must(waiter.acquire(0, true).await) else {
+            panic!("it does not wait")
+        };
         fill(&filler);
         let after = holder.acquire_until_full(HELD).await;
         println!("{} more were acquired before it was full", after - HELD);
 
         // More requests than fit the log.
-        let poll = Action::Poll { id: waiter.holder(0), ttl: TTL };
+        let again = Take::new(waiter.request(0), TTL).with_waits(true);
+        let again = Action::Take(again.with_place(Some(place.sequence)));
         for _ in 0..50 {
             holder.assert_renewed(0..after).await;
-            assert!(matches!(must(waiter.ask(0, poll.clone()).await), Reply::Queued(_)));
+            assert!(matches!(must(waiter.ask(0, again.clone()).await), Reply::Queued(_)));
         }
-        assert_eq!(holder.release(0).await, Reply::Released);
-        assert!(matches!(must(waiter.ask(0, poll).await), Reply::Granted(_)));
+        assert_eq!(holder.release(0).await, Reply::Ended(true));
+        assert!(matches!(must(waiter.ask(0, again).await), Reply::Granted(_)));
         // A process that comes now must also work.
         let late = Client::new(&path);
-        let revoke = late.ask(1, Action::Inspect { limit: 1 }).await;
-        assert!(matches!(must(revoke), Reply::Status(status) if status.holders.len() == 1));
+        let look = late.ask(1, Action::Look { limit: 1 }).await;
+        assert!(matches!(must(look), Reply::Status(status) if status.holders.len() == 1));
         for number in 1..after {
-            assert_eq!(holder.release(number).await, Reply::Released, "{number}");
+            assert_eq!(holder.release(number).await, Reply::Ended(true), "{number}");
             waiter.assert_renewed(0..1).await;
         }
 
@@ -122,7 +127,7 @@ fn hold_on_a_full_disk(directory: &str) {
         for number in after..after + HELD {
             assert!(matches!(must(late.acquire(number, false).await), Reply::Granted(_)));
         }
-        assert_eq!(waiter.release(0).await, Reply::Released);
+        assert_eq!(waiter.release(0).await, Reply::Ended(true));
     });
 }
 
@@ -133,9 +138,8 @@ fn work_on_a_small_disk(directory: &str) {
         let client = Client::new(&Path::new(directory).join("locks.db"));
         for number in 0..3_000 {
             assert!(matches!(must(client.acquire(number % 8, false).await), Reply::Granted(_)));
-            let id = client.holder(number % 8);
-            let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
-            assert_eq!(must(client.ask(number % 8, release).await), Reply::Released);
+            let release = Action::End(End::new(client.request(number % 8)));
+            assert_eq!(must(client.ask(number % 8, release).await), Reply::Ended(true));
         }
     });
 }

@@ -14,7 +14,7 @@ use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, Guard, Lock, LockName};
 use leasehold_core::Operation;
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::RETENTION;
+use leasehold_core::model::Times;
 use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, Subject, must};
 
@@ -228,7 +228,7 @@ impl Simulation {
 
     /// What the store still knows after everything that it must remember has ended.
     async fn remains(&self) -> Vec<String> {
-        self.subject.pass(2 * RETENTION).await;
+        self.subject.pass(Duration::from_millis(3 * Times::USUAL.closed_ms)).await;
         // The store forgets records while it does something else.
         let list = Operation::List { prefix: String::new(), limit: 10 };
         must(self.subject.store().execute(list).await);

@@ -12,7 +12,7 @@ use leasehold::store::fuzzing::Target;
 /// All targets.
 fn targets() -> impl Iterator<Item = Target> {
     let library = leasehold::store::fuzzing::TARGETS.into_iter();
-    library.chain(leasehold_cli::fuzzing::TARGETS).chain(leasehold_testkit::fuzzing::TARGETS)
+    library.chain(leasehold_cli::fuzzing::TARGETS)
 }
 
 fn corpus() -> PathBuf {

@@ -1,13 +1,16 @@
-//! One name in a store, with a method per action, for the cases that call the store directly.
+//! One name in a store, with methods for each action, for the cases that call the store directly.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::admin::{ClientId, HolderId, HolderInfo, Status};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
 use leasehold::store::Store;
-use leasehold::store::protocol::NOT_AFTER;
-use leasehold::store::protocol::{Acquire, Action, Adopt, Answer, Grant, Operation, Reply};
+use leasehold::store::protocol::{
+    Action, Answer, Description, End, Grant, Keep, Operation, Place, Reply, Request, Take,
+};
 use leasehold::{Error, FencingToken, LockName};
 
 use crate::subject::{Subject, fresh_number, must};
@@ -28,11 +31,8 @@ pub(super) const AFTER_SHORT: Duration = Duration::from_millis(230);
 pub(super) struct Bench<'a> {
     pub(super) subject: &'a Subject,
     pub(super) name: LockName,
-}
-
-/// The renewal of a lease.
-pub(super) fn renewal(id: HolderId, ttl: Duration) -> Action {
-    Action::Renew { id, ttl }
+    /// The mode that each attempt has asked for: all requests of an attempt say it.
+    asked: RefCell<HashMap<HolderId, Mode>>,
 }
 
 /// The first attempt of a new client.
@@ -47,7 +47,11 @@ pub(super) fn who() -> HolderInfo {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(subject: &'a Subject) -> Self {
-        Self { subject, name: subject.fresh_name("conformance") }
+        Self::of(subject, subject.fresh_name("conformance"))
+    }
+
+    pub(super) fn of(subject: &'a Subject, name: LockName) -> Self {
+        Self { subject, name, asked: RefCell::default() }
     }
 
     pub(super) async fn execute(&self, operation: Operation) -> Answer {
@@ -62,51 +66,63 @@ impl<'a> Bench<'a> {
         self.execute(Operation::On { name: self.name.clone(), action }).await
     }
 
-    pub(super) async fn request(&self, id: HolderId, mode: Mode) -> Acquire {
-        let now = self.answer(Action::Inspect { limit: 0 }).await.now;
+    /// A request that waits.
+    pub(super) fn request(&self, id: HolderId, mode: Mode) -> Take {
+        self.asked.borrow_mut().insert(id, mode);
         let is_ours = mode != Mode::Shared || self.subject.can().queued;
-        Acquire::new(id, mode, if is_ours { LONG } else { SHARED_LONG })
-            .with_wait(true)
-            .with_nonce(7)
-            .with_not_after(now.lease_us + NOT_AFTER.as_micros() as u64)
-            .with_info(who())
+        let ttl = if is_ours { LONG } else { SHARED_LONG };
+        Take::new(Request::new(id, mode, who()), ttl).with_waits(true)
     }
 
-    pub(super) async fn acquire(&self, id: HolderId, mode: Mode) -> Reply {
-        let request = self.request(id, mode).await;
-        self.act(Action::Acquire(request)).await
+    fn request_of(&self, id: HolderId) -> Request {
+        let mode = self.asked.borrow().get(&id).copied();
+        Request::new(id, mode.unwrap_or(Mode::Exclusive), who())
+    }
+
+    /// A renewal, or a claim.
+    pub(super) fn renewal(&self, id: HolderId, ttl: Duration) -> Keep {
+        Keep::new(self.request_of(id), ttl)
+    }
+
+    pub(super) fn ending(&self, id: HolderId) -> End {
+        End::new(self.request_of(id))
+    }
+
+    /// Takes the name or joins the queue; keeps the place there.
+    pub(super) async fn ask(&self, id: HolderId, mode: Mode) -> Reply {
+        self.act(Action::Take(self.request(id, mode))).await
     }
 
     pub(super) async fn try_acquire(&self, id: HolderId, mode: Mode) -> Reply {
-        let request = self.request(id, mode).await.with_wait(false);
-        self.act(Action::Acquire(request)).await
+        self.act(Action::Take(self.request(id, mode).with_waits(false))).await
     }
 
-    /// The request of `id` to adopt the lease that `from` was granted.
-    pub(super) async fn adoption(
-        &self,
-        id: HolderId,
-        from: (HolderId, FencingToken),
-        mode: Mode,
-    ) -> Adopt {
-        Adopt::new(from.0, Some(from.1), self.request(id, mode).await)
+    /// Takes over the lease that `from` was granted.
+    pub(super) async fn adopt(&self, id: HolderId, from: HolderId, mode: Mode) -> Reply {
+        let take = self.request(id, mode).with_waits(false).with_from(Some(from));
+        self.act(Action::Take(take)).await
     }
 
-    /// Acquires a lease, which must be granted immediately.
+    /// Takes a lease, which must be granted immediately, and tells the store who holds it.
     pub(super) async fn take(&self, id: HolderId, mode: Mode) -> Grant {
-        granted(self.acquire(id, mode).await)
+        let grant = granted(self.ask(id, mode).await);
+        if !grant.described {
+            self.describe(id, grant.token, who()).await;
+        }
+        grant
     }
 
-    /// Acquires with a ttl whose end a test can wait for.
+    /// Takes a lease whose end a test can wait for.
     pub(super) async fn take_briefly(&self, id: HolderId, mode: Mode) -> Grant {
-        let request = self.request(id, mode).await.with_ttl(SHORT);
-        granted(self.act(Action::Acquire(request)).await)
+        granted(self.act(Action::Take(self.request(id, mode).with_ttl(SHORT))).await)
     }
 
     /// Joins the queue.
-    pub(super) async fn wait(&self, id: HolderId, mode: Mode) {
-        let reply = self.acquire(id, mode).await;
-        assert!(matches!(reply, Reply::Queued(_)), "it should wait: {reply:?}");
+    pub(super) async fn wait(&self, id: HolderId, mode: Mode) -> Place {
+        match self.ask(id, mode).await {
+            Reply::Queued(place) => place,
+            other => panic!("it should wait: {other:?}"),
+        }
     }
 
     /// Joins the queue, if the store has one.
@@ -124,28 +140,45 @@ impl<'a> Bench<'a> {
         }
     }
 
-    pub(super) async fn poll(&self, id: HolderId) -> Reply {
-        self.act(Action::Poll { id, ttl: LONG }).await
+    /// Ends a hold or a wait. Returns whether there was one.
+    pub(super) async fn end(&self, end: End) -> bool {
+        match self.act(Action::End(end)).await {
+            Reply::Ended(was_there) => was_there,
+            other => panic!("this ends nothing: {other:?}"),
+        }
     }
 
-    pub(super) async fn release(&self, id: HolderId) -> Reply {
-        self.act(Action::Release { id, cooldown: Duration::ZERO, unanswered: false }).await
+    pub(super) async fn release(&self, id: HolderId) -> bool {
+        self.end(self.ending(id)).await
     }
 
     pub(super) async fn renew(&self, id: HolderId) -> Reply {
-        self.act(renewal(id, LONG)).await
+        self.act(Action::Keep(self.renewal(id, LONG))).await
     }
 
-    pub(super) async fn cancel(&self, id: HolderId) -> Reply {
-        self.act(Action::Cancel { id, unanswered: false }).await
+    /// Renews a lease that is held.
+    pub(super) async fn keep(&self, id: HolderId) {
+        let reply = self.renew(id).await;
+        assert!(matches!(reply, Reply::Kept { .. }), "it holds: {reply:?}");
     }
 
-    pub(super) async fn revoke(&self, id: HolderId, token: FencingToken, force: bool) -> Reply {
-        self.act(Action::Revoke { id, token, force }).await
+    pub(super) async fn describe(&self, id: HolderId, token: FencingToken, info: HolderInfo) {
+        let description = Some(Box::new(Description::new(token, info)));
+        let keep = self.renewal(id, LONG).with_description(description);
+        let reply = self.act(Action::Keep(keep)).await;
+        assert!(matches!(reply, Reply::Kept { .. }), "it holds: {reply:?}");
+    }
+
+    /// Ends a hold for an operator. Returns whether the attempt held.
+    pub(super) async fn revoke(&self, id: HolderId, force: bool) -> bool {
+        match self.act(Action::Revoke { id, force }).await {
+            Reply::Ended(was_held) => was_held,
+            other => panic!("this revokes nothing: {other:?}"),
+        }
     }
 
     pub(super) async fn status(&self) -> Status {
-        match self.act(Action::Inspect { limit: 100 }).await {
+        match self.act(Action::Look { limit: 100 }).await {
             Reply::Status(status) => *status,
             other => panic!("{other:?}"),
         }

@@ -7,9 +7,8 @@ use leasehold::Error;
 use leasehold::admin::HolderId;
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
-use leasehold::store::protocol::Reply;
 
-use crate::bench::{Bench, somebody};
+use crate::bench::{Bench, granted, somebody};
 use crate::subject::{Subject, must};
 
 /// The number of clients of the old release of a program, and of the new one.
@@ -42,10 +41,11 @@ pub async fn who_asks_for_another_capacity_waits_until_nobody_holds(subject: &Su
     let (gone, next, other, behind) = (somebody(), somebody(), somebody(), somebody());
     bench.wait(gone, permits(1, 8)).await;
     bench.wait(next, permits(1, 4)).await;
-    bench.cancel(gone).await;
+    bench.release(gone).await;
+    granted(bench.ask(next, permits(1, 4)).await);
     assert_eq!(bench.holders().await, [one, two, next]);
     bench.release(next).await;
-    let Reply::Queued(place) = bench.acquire(other, permits(2, 8)).await else { panic!() };
+    let place = bench.wait(other, permits(2, 8)).await;
     assert_eq!((place.ahead, place.other_capacity), (0, Some(4)));
     bench.wait(behind, permits(1, 4)).await;
     assert_eq!(bench.status().await.waiters[0].mode, permits(2, 8));
@@ -54,7 +54,7 @@ pub async fn who_asks_for_another_capacity_waits_until_nobody_holds(subject: &Su
     bench.release(two).await;
     assert_eq!(bench.holders().await, [other]);
     assert_eq!(bench.status().await.holders[0].mode, permits(2, 8));
-    let Reply::Queued(place) = bench.poll(behind).await else { panic!() };
+    let place = bench.wait(behind, permits(1, 4)).await;
     assert_eq!((place.ahead, place.other_capacity), (0, Some(8)));
     bench.release(other).await;
     assert_eq!(bench.holders().await, [behind]);

@@ -33,27 +33,22 @@ bugs! {
     BootOfAnotherRun = "boot-of-another-run",
     /// A lease is timed by a clock that stands still while the machine is suspended.
     ClockStopsAsleep = "clock-stops-asleep",
-    /// A client uses its own wall clock as the bound until which the store may queue or grant for
-    /// it.
-    ClientClockInQueue = "client-clock-in-queue",
     /// A token is the previous token plus one, without regard to time.
     CountedToken = "counted-token",
     /// A dropped wait stays in the queue.
     DropWithoutCancel = "drop-without-cancel",
     /// A renewal that fails ends the lease at once.
     FailedRenewalEnds = "failed-renewal-ends",
-    /// The message of a grant counts without the attempt's secret.
-    GrantMatchedByName = "grant-matched-by-name",
     /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
-    /// A name without holders forgets its last token.
-    LastTokenForgotten = "last-token-forgotten",
     /// A renewal revives a hold whose time is over.
     LateRenewalRevives = "late-renewal-revives",
     /// A lease is passed on inside a process although too little of its validity is left.
     LocalHandOffTooLate = "local-hand-off-too-late",
     /// A new caller is granted a free lock although others wait.
     NewcomerBarges = "newcomer-barges",
+    /// The time to claim a grant is counted from the arrival of its message.
+    MessageFromArrival = "message-from-arrival",
     /// A grant counts although too little of its validity is left when the reply arrives.
     NoCheckAfterReply = "no-check-after-reply",
     /// A quorum uses the highest token of its nodes, and does not tell the other nodes.
@@ -68,8 +63,6 @@ bugs! {
     PublishMayFail = "publish-may-fail",
     /// A release ends any present hold, even another holder's (Lua).
     ReleaseWithoutOwnerCheck = "release-without-owner-check",
-    /// The sequence numbers of waiters begin again while somebody waits.
-    SequenceWraps = "sequence-wraps",
     /// One call of a script has keys of several slots.
     SlotsInOneCall = "slots-in-one-call",
     /// The inbox is opened after joining the queue, and the client does not ask for earlier
@@ -92,21 +85,15 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
     (
         Bug::PublishMayFail,
-        "redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, \
-         struct.unpack('>I4I4I4I4', id)), payload)",
-        "redis.call('PUBLISH', ARGV[1] .. string.format(HEX, \
-         struct.unpack('>I4I4I4I4', id)), payload)",
+        "redis.pcall('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
+        "redis.call('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
     ),
     (
         Bug::ReleaseWithoutOwnerCheck,
-        "and string.sub(state, HOLDER_AT, HOLDER_AT + 23) == id then",
-        "then",
+        "local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt",
+        "local held = match(state, '[hwr]') ~= nil",
     ),
-    (
-        Bug::TokenAsText,
-        "if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end",
-        "token = tonumber('' .. math.max(token, TOKEN_EPOCH + 1))",
-    ),
+    (Bug::TokenAsText, "return format('%.0f', number)", "return '' .. number"),
 ];
 
 /// Whether a bug is switched on: never in a published build.

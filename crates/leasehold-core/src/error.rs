@@ -69,8 +69,8 @@ pub enum Error {
         name: LockName,
         /// The token of the lease.
         token: FencingToken,
-        /// The reason for its end; [`LossReason::Superseded`] if the lease was adopted, or the name
-        /// granted again, with a newer token.
+        /// The reason for its end; [`LossReason::Vanished`] if the lease was adopted, or has ended
+        /// unnoticed.
         reason: LossReason,
     },
     /// The store refused the request, or was not reached. The caller got no grant. If the request
@@ -105,19 +105,18 @@ pub enum Error {
 
 fn not_adopted(reason: LossReason) -> String {
     match reason {
-        LossReason::Superseded { by } => format!(
-            "somebody has adopted the lease already, or it had ended and the name was granted \
-             again, with token {by}"
-        ),
+        LossReason::Vanished => {
+            "somebody has adopted the lease already, or it has ended".to_owned() //
+        }
         LossReason::Closed | LossReason::Expired | LossReason::HeldTooLong => {
             "the lease has ended".to_owned()
         }
-        LossReason::Forked | LossReason::Revoked | LossReason::Vanished => reason.to_string(),
+        LossReason::Forked | LossReason::Revoked => reason.to_string(),
     }
 }
 
 fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) -> String {
-    let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
+    let Some(Holder { id, info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
     };
     // A caller that waits for itself has held the lease since before the wait.
@@ -125,8 +124,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
         true => "; if it is the same task: use Guard::reenter",
         false => "",
     };
-    let label = info.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}:{}{label}", info.host, info.pid);
+    let who = info.in_words(*id);
     let (left, held_for) = (show_duration(*ttl_left), show_duration(*held_for));
     let others = match others {
         0 => String::new(),
@@ -139,7 +137,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
                  {others}"
             )
         }
-        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
+        HoldState::Claimed | HoldState::Revoked => {
             let who = if own { format!("a task of this client, {who},") } else { who };
             format!(", held by {who} for {held_for}{others}{hint}")
         }
@@ -380,7 +378,7 @@ mod tests {
                 id: HolderId { client: ClientId(1), attempt: 1 },
                 mode: Mode::Exclusive,
                 state,
-                token: FencingToken::from_micros(1),
+                token: Some(FencingToken::from_micros(1)),
                 info: HolderInfo::new("vm", 7).with_label(Some("nightly".to_owned())),
                 held_for: Duration::from_secs(9),
                 ttl_left: Duration::from_secs(5),
@@ -391,7 +389,7 @@ mod tests {
         };
         let alone = said(HoldState::Claimed, 0, false, 2);
         assert_eq!(alone, "a: still busy after 2.0s, held by vm:7 (nightly) for 9.0s");
-        assert_eq!(said(HoldState::Unclaimed, 2, false, 2), format!("{alone} and 2 more"));
+        assert_eq!(said(HoldState::Claimed, 2, false, 2), format!("{alone} and 2 more"));
         let own = "held by a task of this client, vm:7 (nightly), for 9.0s";
         assert_eq!(
             said(HoldState::Claimed, 0, true, 9),
@@ -410,8 +408,7 @@ mod tests {
     fn a_lease_that_cannot_be_adopted_is_said_why() {
         let (name, token) = (LockName::new("a").unwrap(), FencingToken::from_micros(1));
         let why = |reason| Error::not_adopted(name.clone(), token, reason).to_string();
-        let by = FencingToken::from_number(77_777).unwrap();
-        assert!(why(LossReason::Superseded { by }).contains("token 77777"));
+        assert!(why(LossReason::Vanished).contains("adopted the lease already"));
         assert!(why(LossReason::Expired).contains("the lease has ended"));
         assert!(why(LossReason::Revoked).contains("an operator revoked"));
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{InvalidInput, as_text};
 use crate::setters::setters;
-use crate::time::micros;
+use crate::time::{Now, micros};
 use crate::token::FencingToken;
 
 /// The largest size of host and label together, in bytes: they are stored with every hold and every
@@ -229,6 +229,21 @@ impl HolderInfo {
         with_label: label: Option<String>,
     }
 
+    /// The process in words, for people: its host and number, or the attempt `id` while nothing is
+    /// known about it.
+    pub fn process(&self, id: HolderId) -> String {
+        match self.host.is_empty() && self.pid == 0 {
+            true => id.to_string(),
+            false => format!("{}:{}", self.host, self.pid),
+        }
+    }
+
+    /// The process in words, with the label in brackets.
+    pub fn in_words(&self, id: HolderId) -> String {
+        let label = self.label.as_deref().map(|label| format!(" ({label})"));
+        self.process(id) + &label.unwrap_or_default()
+    }
+
     /// How many times the lease was passed on inside its process, and when the last time was.
     pub fn passed_on(&self) -> PassedOn {
         self.passed_on.as_deref().copied().unwrap_or_default()
@@ -241,13 +256,6 @@ impl HolderInfo {
         let whole = PassedOn { after, ..passed_on };
         self.passed_on = (whole.times > 0).then(|| Box::new(whole));
         self
-    }
-
-    /// The token of the present holder and the time for which it holds, computed from the token and
-    /// the time of the grant.
-    fn of_holder(&self, grant: FencingToken, since_grant: Duration) -> (FencingToken, Duration) {
-        let PassedOn { times, after } = self.passed_on();
-        (grant.passed_on(times).unwrap_or(grant), since_grant.saturating_sub(after))
     }
 
     /// Checks the sizes, and that the texts have no control characters.
@@ -275,21 +283,12 @@ impl HolderInfo {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HoldState {
-    /// The holder has confirmed the hold.
+    /// The hold lasts until its deadline, and its holder may renew it.
     Claimed,
     /// The hold was released, but the name stays taken, by nobody, until the deadline.
     Cooldown,
     /// An operator has asked the holder to stop; the hold can no longer be renewed.
     Revoked,
-    /// The hold was handed to a waiter that has not confirmed it yet.
-    Unclaimed,
-}
-
-impl HoldState {
-    /// All states; the index of each is its number in records.
-    #[doc(hidden)]
-    pub const BY_NUMBER: [Self; 4] =
-        [Self::Claimed, Self::Cooldown, Self::Revoked, Self::Unclaimed];
 }
 
 /// A holder of a lease, as an operator sees it. A snapshot: stale once read.
@@ -303,11 +302,11 @@ pub struct Holder {
     /// The state of the hold.
     pub state: HoldState,
     /// The token of the holder: that of the grant, or a higher one if the lease was passed on
-    /// since.
-    pub token: FencingToken,
+    /// since. `None` during the first 100 ms or so, until the holder has told the store.
+    pub token: Option<FencingToken>,
     /// The facts about the holder.
     pub info: HolderInfo,
-    /// The time for which the holder has had the lease.
+    /// The time for which the holder has had the lease; zero if the token is not known.
     pub held_for: Duration,
     /// The time until the store ends the lease, unless it is renewed.
     pub ttl_left: Duration,
@@ -315,7 +314,7 @@ pub struct Holder {
 
 impl Holder {
     /// A confirmed hold that was granted just now, without other facts about its holder.
-    pub fn new(id: HolderId, mode: Mode, token: FencingToken) -> Self {
+    pub fn new(id: HolderId, mode: Mode, token: Option<FencingToken>) -> Self {
         Self {
             id,
             mode,
@@ -334,11 +333,16 @@ impl Holder {
         with_ttl_left: ttl_left: Duration,
     }
 
-    /// The present holder, computed from a holder whose token and time are still those of the
-    /// grant.
+    /// The present holder at a store's `now`, computed from a holder whose token is still that of
+    /// the grant.
     #[must_use]
-    pub fn as_passed_on(mut self) -> Self {
-        (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
+    pub fn seen_at(mut self, now: Now) -> Self {
+        let PassedOn { times, after } = self.info.passed_on();
+        if let Some(grant) = self.token {
+            self.token = Some(grant.passed_on(times).unwrap_or(grant));
+            let since_us = now.token_us.saturating_sub(grant.micros());
+            self.held_for = Duration::from_micros(since_us).saturating_sub(after);
+        }
         self
     }
 }
@@ -433,9 +437,8 @@ pub struct Status {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters.
     pub waiting: u32,
-    /// The highest token ever granted for the name, if the store remembers it.
-    pub last_token: Option<FencingToken>,
-    /// Who released the name last, if the store remembers that.
+    /// Who released the name last, if the lease asked the store to remember that, and in its
+    /// cooldown.
     pub last_holder: Option<LastHolder>,
     /// Why the store does not grant a free name yet: descriptions of open transactions of a
     /// PostgreSQL database that have passed the fence of the name. On other stores it is empty.
@@ -448,7 +451,6 @@ impl Status {
         with_holders: holders: Vec<Holder>,
         with_waiters: waiters: Vec<Waiter>,
         with_waiting: waiting: u32,
-        with_last_token: last_token: Option<FencingToken>,
         with_last_holder: last_holder: Option<LastHolder>,
         with_held_back: held_back: Vec<String>,
     }

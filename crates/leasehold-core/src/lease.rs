@@ -7,6 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
+use crate::bugs::{self, Bug};
 use crate::holder::{HolderId, Mode};
 use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
@@ -84,6 +85,10 @@ impl Bounds {
         granted_us: u64,
         deadline_us: u64,
     ) -> Option<Instant> {
+        if bugs::is_on(Bug::MessageFromArrival) {
+            let window = Duration::from_micros(deadline_us.saturating_sub(granted_us));
+            return Some(self.valid_until(now, window));
+        }
         let since_reply = Duration::from_micros(granted_us.checked_sub(newest.server_us)?);
         if since_reply > now.saturating_since(newest.sent).mul_f64(1.0 + self.drift) {
             return None;
@@ -192,20 +197,15 @@ pub enum LossReason {
     HeldTooLong,
     /// An operator revoked it.
     Revoked,
-    /// It ended unnoticed, and the store has since granted the lock to somebody else.
-    Superseded {
-        /// The newest token of the name.
-        by: FencingToken,
-    },
-    /// The store has forgotten it: it was flushed, evicted, restarted empty, failed over or
-    /// deleted.
+    /// The store does not have it: its time was over there, or the store has forgotten it (flushed,
+    /// evicted, restarted empty, failed over), or somebody has deleted or adopted it.
     Vanished,
 }
 
 impl LossReason {
     /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
     pub const WORDS: &'static [&'static str] =
-        &["closed", "expired", "forked", "held_too_long", "revoked", "superseded", "vanished"];
+        &["closed", "expired", "forked", "held_too_long", "revoked", "vanished"];
 
     /// The name of the reason without numbers, such as `held_too_long`: one of a few words, for
     /// logs and metrics.
@@ -216,7 +216,6 @@ impl LossReason {
             Self::Forked => "forked",
             Self::HeldTooLong => "held_too_long",
             Self::Revoked => "revoked",
-            Self::Superseded { .. } => "superseded",
             Self::Vanished => "vanished",
         }
     }
@@ -232,12 +231,9 @@ impl fmt::Display for LossReason {
             ),
             Self::HeldTooLong => f.write_str("the lease was held for longer than max_hold allows"),
             Self::Revoked => f.write_str("an operator revoked the lease"),
-            Self::Superseded { by } => {
-                write!(f, "the lease had ended, and the name was granted again with token {by}")
-            }
             Self::Vanished => f.write_str(
-                "the store has no memory of the lease (flushed, evicted, restarted empty or failed \
-                 over)",
+                "the store does not have the lease: it had ended there, or the store has forgotten \
+                 it (flushed, evicted, restarted empty or failed over)",
             ),
         }
     }
@@ -317,16 +313,14 @@ mod tests {
 
     #[test]
     fn each_reason_for_a_loss_has_its_own_word_and_sentence() {
-        use LossReason::{Closed, Expired, Forked, HeldTooLong, Revoked, Superseded, Vanished};
-        let by = FencingToken::from_micros(1_800_000_000_000_000);
+        use LossReason::{Closed, Expired, Forked, HeldTooLong, Revoked, Vanished};
         let said = [
             (Closed, "closed", "the client was closed"),
             (Expired, "expired", "the lease was not renewed in time"),
             (Forked, "forked", "acquire anew in this process"),
             (HeldTooLong, "held_too_long", "max_hold"),
             (Revoked, "revoked", "an operator"),
-            (Superseded { by }, "superseded", &by.to_string()),
-            (Vanished, "vanished", "no memory of the lease"),
+            (Vanished, "vanished", "does not have the lease"),
         ];
         assert_eq!(said.map(|(_, word, _)| word), LossReason::WORDS);
         for (reason, word, part) in said {

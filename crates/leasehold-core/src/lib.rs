@@ -35,8 +35,8 @@ pub use self::name::{InvalidInput, LockName};
 pub use self::options::{LeaseOptions, Renewal};
 pub use self::page::Page;
 pub use self::request::{
-    Acquire, Action, Addressed, Adopt, Answer, Cancelled, Effect, Grant, Message, Operation, Place,
-    Reclaim, Refusal, RenewLease, Reply,
+    Action, Addressed, Answer, Description, End, Grant, Keep, Message, Operation, Place, Refusal,
+    Reply, Request, Take,
 };
 pub use self::text::{parse_duration, show_duration};
 pub use self::time::{BoxFuture, Clock, FakeClock, Instant, Now};

@@ -60,8 +60,8 @@ pub struct LeaseOptions {
     /// zero by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
-    /// The store remembers the last holder of the name for at least this time, counted from the
-    /// request. By default 2 min. At most 366 days.
+    /// The time for which the store says who held the name last, counted from the release. By
+    /// default the store forgets the holder with the release. At most 366 days.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub remember: Option<Duration>,
     /// The label of the holder, for operators.

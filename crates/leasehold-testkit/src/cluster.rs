@@ -161,7 +161,7 @@ impl Cluster {
     pub fn fresh_name(&self, node: usize) -> (LockName, u16) {
         loop {
             let name = format!("cluster/{:032x}", fresh_number());
-            let slot = must(self.slot_of(&format!("lh:{name}")));
+            let slot = must(self.slot_of(&name));
             if must(self.owner(slot)) == node {
                 return (must(LockName::new(name)), slot);
             }
@@ -416,13 +416,14 @@ mod tests {
     fn a_slot_moves_with_its_keys_and_a_killed_primary_is_replaced() {
         let mut cluster = Cluster::start(1).unwrap();
         let (name, slot) = cluster.fresh_name(0);
-        let set = format!("SET lh:{name} 1");
+        let key = format!("lh:{{{name}}}");
+        let set = format!("SET {key} 1");
         cluster.node(0).command::<()>(&set).unwrap();
         cluster.move_slot(slot, 1).unwrap();
         assert_eq!(cluster.owner(slot).unwrap(), 1);
         let moved = cluster.node(0).command::<()>(&set).unwrap_err();
         assert_eq!(moved.code(), Some("MOVED"), "{moved}");
-        assert_eq!(cluster.node(1).command::<u32>(&format!("GET lh:{name}")).unwrap(), 1);
+        assert_eq!(cluster.node(1).command::<u32>(&format!("GET {key}")).unwrap(), 1);
         cluster.kill(1).unwrap();
         assert_eq!(cluster.until_taken_over(slot, 1).unwrap(), 4);
     }

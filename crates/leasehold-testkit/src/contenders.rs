@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use leasehold::lease::Mode;
 use leasehold::{Client, Guard, Lock, LockName};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::model::ASK_INTERVAL;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -96,7 +96,7 @@ impl Contenders {
                     seed,
                 );
                 // Otherwise all waiters would poll at the same moments.
-                let begin = random.between(Duration::ZERO, POLL_INTERVAL);
+                let begin = random.between(Duration::ZERO, ASK_INTERVAL);
                 tasks.spawn(sleep(begin).then(|()| contending));
             }
         }
@@ -129,7 +129,7 @@ impl Contenders {
             }
             self.until_taken().await;
             // If the lock has a second holder in error, that shows once the servers continue.
-            sleep(random.between(Duration::ZERO, POLL_INTERVAL)).await;
+            sleep(random.between(Duration::ZERO, ASK_INTERVAL)).await;
         }
     }
 

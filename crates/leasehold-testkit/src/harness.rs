@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use leasehold::admin::{HolderId, HolderInfo};
 use leasehold::lease::Mode;
 use leasehold::{Client, Guard, LockName, LossReason};
-use leasehold_core::Acquire;
+use leasehold_core::{Request, Take};
 
 /// How long a test waits for something that must happen: 2 min, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
@@ -169,11 +169,9 @@ pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     }
 }
 
-/// A request for an exclusive lease that does not end during a test. The request does not wait, and
-/// is never too late. A test changes the fields that it is about.
-pub fn request(id: HolderId) -> Acquire {
-    Acquire::new(id, Mode::Exclusive, Duration::from_secs(600))
-        .with_nonce(7)
-        .with_not_after((1 << 53) - 1) // the last time that a script's numbers hold exactly
-        .with_info(HolderInfo::new("host", 42))
+/// A request for an exclusive lease that does not end during a test. The request does not wait. A
+/// test changes the fields that it is about.
+pub fn request(id: HolderId) -> Take {
+    let request = Request::new(id, Mode::Exclusive, HolderInfo::new("host", 42));
+    Take::new(request, Duration::from_secs(600))
 }

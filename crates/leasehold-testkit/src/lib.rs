@@ -10,8 +10,6 @@ mod clock;
 pub mod cluster;
 mod contenders;
 mod faulty;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 pub mod harness;
 pub mod history;
 mod least_privilege;

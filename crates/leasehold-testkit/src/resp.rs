@@ -36,6 +36,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 }
 
+/// The commands of a request that begins with this one: a transaction is one request.
+pub(crate) async fn request<R: AsyncRead + Unpin>(
+    first: Vec<u8>,
+    frames: &mut Frames<R>,
+) -> io::Result<Vec<Vec<u8>>> {
+    let is = |frame: &[u8], name: &[u8]| {
+        word(frame, 0).is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
+    let is_transaction = is(&first, b"MULTI");
+    let mut parts = vec![first];
+    while is_transaction && !is(&parts[parts.len() - 1], b"EXEC") {
+        parts.push(frames.next().await?.ok_or(ErrorKind::UnexpectedEof)?);
+    }
+    Ok(parts)
+}
+
 /// How long the first frame is; none if it has not arrived as a whole.
 pub(crate) fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
     let (mut at, mut values) = (0, 1);
@@ -124,9 +140,9 @@ mod tests {
 
     #[test]
     fn requests_and_pushes_are_told_by_their_first_words() {
-        let acquire = Script::Acquire.sha1();
-        let request = format!("*3\r\n$7\r\nevalsha\r\n$40\r\n{acquire}\r\n$1\r\n0\r\n");
-        assert_eq!(script(request.as_bytes()), Some(Script::Acquire));
+        let take = Script::Take.sha1();
+        let request = format!("*3\r\n$7\r\nevalsha\r\n$40\r\n{take}\r\n$1\r\n0\r\n");
+        assert_eq!(script(request.as_bytes()), Some(Script::Take));
         assert!(has_reply(request.as_bytes()));
         let subscribe = b"*2\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n";
         assert!(script(subscribe).is_none() && !has_reply(subscribe));

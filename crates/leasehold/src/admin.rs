@@ -1,5 +1,10 @@
 //! The methods for operators, which inspect locks and end leases.
 
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use leasehold_core::name::InvalidInput;
 use leasehold_core::{Action, FencingToken, LockName, Operation, Reply, Result};
 
 pub use leasehold_core::{
@@ -12,6 +17,62 @@ use crate::replies::{unexpected_reply, unusable_reply};
 
 /// The largest number of holders and of waiters that are listed for one name.
 const INSPECT_LIMIT: u32 = 1000;
+
+/// How often a name is looked at for a token that is not shown, because a fresh grant is shown
+/// without its token: 6 times, 100 ms apart. The client of the grant tells it after 100 ms.
+const LOOKS: u32 = 6;
+const UNTIL_TOLD: Duration = Duration::from_millis(100);
+
+/// The lease that an operator ends: by its token, or by the id of its holder.
+///
+/// Its text is one of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseId {
+    /// The acquire call that was granted. The store knows it from the first moment.
+    Holder(HolderId),
+    /// The token that the store shows, or that the holder has.
+    Token(FencingToken),
+}
+
+impl LeaseId {
+    /// The lease of this holder: its token, or the holder's id while the token is not known.
+    pub fn of(holder: &Holder) -> Self {
+        holder.token.map_or(Self::Holder(holder.id), Self::Token)
+    }
+}
+
+impl From<FencingToken> for LeaseId {
+    fn from(token: FencingToken) -> Self {
+        Self::Token(token)
+    }
+}
+
+impl From<HolderId> for LeaseId {
+    fn from(holder: HolderId) -> Self {
+        Self::Holder(holder)
+    }
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holder(holder) => holder.fmt(f),
+            Self::Token(token) => token.fmt(f),
+        }
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = InvalidInput;
+
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        match text.contains('-') {
+            true => text.parse().map(Self::Holder),
+            false => text.parse().map(Self::Token),
+        }
+    }
+}
 
 /// Inspects the locks of a store, and ends leases.
 #[derive(Clone, Debug)]
@@ -79,12 +140,13 @@ impl Admin {
     /// The holders and the waiters of a name, and who released it last. A snapshot: stale once
     /// read.
     ///
-    /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
-    /// the last holder that the client has reported to the store. The client reports each holder
-    /// that keeps the lease for 100 ms: then label, token and start are those of that holder. While
-    /// the store cannot be reached, the client repeats the report every second.
+    /// A name that was free is taken by one command, which says only which attempt holds it. And a
+    /// lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with the
+    /// last holder that the client has reported to the store. The client reports each holder that
+    /// keeps the lease for 100 ms: then label, token and start are those of that holder. While the
+    /// store cannot be reached, the client repeats the report every second.
     ///
-    /// Cost: one round trip; on PostgreSQL two for a name that nobody holds.
+    /// Cost: one round trip.
     ///
     /// # Errors
     ///
@@ -104,15 +166,18 @@ impl Admin {
         Ok(*self.keeper.here()?.store.inspect(name, INSPECT_LIMIT, None).await?)
     }
 
-    /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The
-    /// lease is no longer renewed, so its deadline ends it at the latest. Returns `false` if nobody
-    /// holds the name with this token: a later holder is left alone.
+    /// Asks the holder of this lease to stop: the holder reports `Revoked` and releases. The lease
+    /// is no longer renewed, so its deadline ends it at the latest. Returns `false` if this lease
+    /// does not hold the name: a later holder is left alone.
+    ///
+    /// The token of a fresh grant may not be shown yet ([`inspect`](Self::inspect)): then the call
+    /// looks again, for half a second at most. The holder's id is known immediately.
     ///
     /// If the lease was passed on inside a process ([`inspect`](Self::inspect)), give the token of
     /// the shown holder, or a higher token of that lease. The token of a former holder is refused
     /// once the next holder is shown.
     ///
-    /// Cost: two round trips.
+    /// Cost: two round trips with a token, one with a holder's id.
     ///
     /// # Errors
     ///
@@ -122,11 +187,11 @@ impl Admin {
     ///
     /// Dropping the future leaves it open whether the lease was revoked: call again, or inspect the
     /// name.
-    pub async fn revoke(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
-        self.end(&LockName::new(name)?, token, false).await
+    pub async fn revoke(&self, name: impl AsRef<str>, lease: impl Into<LeaseId>) -> Result<bool> {
+        self.end(&LockName::new(name)?, lease.into(), false).await
     }
 
-    /// Ends the lease with this token now, and grants the lock to the next waiter. **The holder may
+    /// Ends this lease now, and grants the lock to the next waiter. **The holder may
     /// still be at work**, so two holders overlap until the first one notices. Only fencing tokens
     /// protect against that.
     ///
@@ -138,8 +203,12 @@ impl Admin {
     ///
     /// Dropping the future leaves it open whether the lease was revoked: call again, or inspect the
     /// name.
-    pub async fn revoke_now(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
-        self.end(&LockName::new(name)?, token, true).await
+    pub async fn revoke_now(
+        &self,
+        name: impl AsRef<str>,
+        lease: impl Into<LeaseId>,
+    ) -> Result<bool> {
+        self.end(&LockName::new(name)?, lease.into(), true).await
     }
 
     /// Declares that the store is new or has forgotten nothing, which ends a quarantine
@@ -163,21 +232,45 @@ impl Admin {
         Ok(self.keeper.here()?.store.inner.end_quarantine().await?)
     }
 
-    async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
-        let status = self.status(name).await?;
-        // Perhaps the client has passed the lease on to the holder of this token, but has not told
-        // the store yet.
-        let is_of_grant =
-            |holder: &&Holder| holder.token.micros() == token.micros() && holder.token <= token;
-        let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);
-        let Some(holder) = seen else { return Ok(false) };
-        match self.apply(name, Action::Revoke { id: holder.id, token, force }).await? {
-            Reply::Revoked(was_held) => Ok(was_held),
+    async fn end(&self, name: &LockName, lease: LeaseId, force: bool) -> Result<bool> {
+        let id = match lease {
+            LeaseId::Holder(holder) => Some(holder),
+            LeaseId::Token(token) => self.holder_of(name, token).await?,
+        };
+        let Some(id) = id else { return Ok(false) };
+        match self.apply(name, Action::Revoke { id, force }).await? {
+            Reply::Ended(was_held) => Ok(was_held),
             other => Err(unusable_reply(name, &other).into()),
         }
+    }
+
+    /// The holder with this token.
+    async fn holder_of(&self, name: &LockName, token: FencingToken) -> Result<Option<HolderId>> {
+        let clock = &self.keeper.here()?.store.clock;
+        for _ in 0..LOOKS {
+            let status = self.status(name).await?;
+            let seen = holder_with(token, &status);
+            let is_fresh = |it: &Holder| it.token.is_none() && it.state != HoldState::Cooldown;
+            if seen.is_some() || !status.holders.iter().any(is_fresh) {
+                return Ok(seen);
+            }
+            clock.sleep_until(clock.now() + UNTIL_TOLD).await;
+        }
+        Ok(None)
     }
 
     async fn apply(&self, name: &LockName, action: Action) -> Result<Reply> {
         Ok(self.keeper.here()?.store.apply(name, action).await?.answer.reply)
     }
+}
+
+/// The holder whose lease has this token.
+fn holder_with(token: FencingToken, status: &Status) -> Option<HolderId> {
+    // Perhaps the client has passed the lease on to the holder of this token, but has not told the
+    // store yet.
+    let is_of_grant = |holder: &&Holder| {
+        holder.token.is_some_and(|seen| seen.micros() == token.micros() && seen <= token)
+    };
+    let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);
+    seen.map(|holder| holder.id)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::{
     Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, LossReason,
     Result, Status, StoreError,
@@ -102,8 +102,8 @@ impl Election {
         loop {
             let (keeper, guard) = (keeper.clone(), lock.acquire().await?);
             let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
-            // A candidate that is not polled while it tells its observers does not lead.
-            if leadership.guard.deliver_after(leadership.publish_value(&value)).await {
+            leadership.publish_value(&value).await;
+            if leadership.guard.is_held() {
                 return Ok(leadership);
             }
         }
@@ -376,7 +376,7 @@ impl Observation {
         let status = match self.keeper.store.inspect(&self.name, 1, None).await {
             Ok(status) => status,
             Err(error) => {
-                self.inspect_at = self.after(POLL_INTERVAL);
+                self.inspect_at = self.after(ASK_INTERVAL);
                 return Err(error.into());
             }
         };
@@ -396,12 +396,12 @@ impl Observation {
         let found = leader_of(&status);
         let now = self.keeper.store.now();
         self.inspect_at = match &found {
-            _ if self.subscription.is_none() => self.after(POLL_INTERVAL),
+            _ if self.subscription.is_none() => self.after(ASK_INTERVAL),
             Some((_, ttl_left)) => now + (*ttl_left).clamp(SETTLE, INSPECT_EVERY),
             None => now + INSPECT_EVERY,
         };
-        if status.holders.iter().any(|holder| holder.state == HoldState::Unclaimed) {
-            // The next message or inspection shows whether the waiter has claimed its grant.
+        if status.holders.iter().any(|holder| holder.token.is_none()) {
+            // The next message or inspection shows who the new leader is.
             self.inspect_at = now + SETTLE;
             return Ok(false);
         }
@@ -494,7 +494,7 @@ fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
         HoldState::Cooldown => None,
         _ => {
             let value = holder.info.label.clone().unwrap_or_default();
-            Some((Leader { token: holder.token, value }, holder.ttl_left))
+            Some((Leader { token: holder.token?, value }, holder.ttl_left))
         }
     }
 }

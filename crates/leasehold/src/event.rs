@@ -155,7 +155,7 @@ pub enum Event<'a> {
     /// not reported.
     #[non_exhaustive]
     RoundTrip {
-        /// The request: `acquire`, `poll`, `release`, `renew` and so on, as
+        /// The request: `take`, `keep`, `end` and so on, as
         /// [`Operation::as_str`](crate::store::protocol::Operation::as_str).
         operation: &'static str,
         /// The name of the lock, if the request was about one.

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease, LockName,
-    LossReason, Mode, Operation, Reply, Result, StoreError,
+    Action, Description, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease,
+    LockName, LossReason, Mode, Operation, Reply, Result, StoreError,
 };
 
 use crate::event::{self, Event};
 use crate::keeper::{Held, Keeper, LeaseState};
 use crate::lost::{End, Lost};
-use crate::replies::{renewal_outcome, unexpected_reply};
+use crate::replies::{outcome, unexpected_reply};
 
 /// A held lease. [`release`](Guard::release) releases it now; dropping the guard releases it soon,
 /// in the background.
@@ -56,12 +56,6 @@ impl Guard {
     /// A guard of several names; `None` for none at all.
     pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
         (!held.is_empty()).then(|| Self { held: Arc::new(held) })
-    }
-
-    /// Does `work` before the caller has this guard. Returns false if the leases were given back,
-    /// because the call was not polled meanwhile, or have ended.
-    pub(crate) async fn deliver_after(&self, work: impl Future<Output = ()>) -> bool {
-        Held::deliver_after(&self.held, work).await
     }
 
     fn first(&self) -> &Held {
@@ -240,11 +234,10 @@ impl Guard {
             self.held.iter().for_each(|held| held.state.may_last(ttl));
         }
         let renewals = self.held.iter().map(|held| {
-            let renewal = held.state.renewal();
-            let ttl = another.unwrap_or(renewal.ttl);
-            renewal.with_ttl(ttl)
+            let ttl = another.unwrap_or_else(|| held.state.ttl());
+            (held.state.name.clone(), held.state.keep(ttl))
         });
-        let renewals = Operation::Renew(renewals.collect());
+        let renewals = Operation::Keep(renewals.collect());
         let timed = self.keeper().store.execute(renewals).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected_reply(&timed.answer.reply).into());
@@ -277,7 +270,7 @@ impl Guard {
 
     /// Takes the leases out of their lines: the next caller of this client asks for a new lease.
     fn leave_line(&self) {
-        self.held.iter().for_each(|held| held.keeper.leave_line(held));
+        self.held.iter().for_each(|held| held.keeper.leave_gate(held));
     }
 
     /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,
@@ -321,15 +314,15 @@ impl Guard {
         for held in self.held.iter() {
             let info = info.clone().with_passed_on(held.state.passed_on_since());
             let mut reply = describe(held, &info).await?;
-            if matches!(reply, Reply::NotHeld { .. }) {
+            if matches!(reply, Reply::NotHeld) {
                 // The store may only have forgotten the lease. The renewal takes it back, or finds
                 // that it is lost.
                 self.renew().await?;
                 reply = describe(held, &info).await?;
             }
             match &reply {
-                Reply::Granted(_) => held.state.described(label.clone()),
-                Reply::NotHeld { .. } => return Err(unexpected_reply(&reply).into()),
+                Reply::Kept { .. } => held.state.set_label(label.clone()),
+                Reply::NotHeld => return Err(unexpected_reply(&reply).into()),
                 reply => return Err(not_changed(held, reply)),
             }
         }
@@ -446,14 +439,20 @@ impl Guard {
 
 /// Tells the store other facts about the holder.
 async fn describe(held: &Held, info: &HolderInfo) -> Result<Reply, StoreError> {
-    let action = Action::Describe { id: held.state.id, info: info.clone() };
-    let timed = held.keeper.store.apply(&held.state.name, action).await?;
+    let description = Description::new(held.state.grant_token(), info.clone());
+    // A time of zero leaves the deadline as it is.
+    let keep =
+        held.state.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())));
+    let timed = held.keeper.store.apply(&held.state.name, Action::Keep(keep)).await?;
+    if matches!(timed.answer.reply, Reply::Kept { .. }) {
+        held.state.described(description);
+    }
     Ok(timed.answer.reply)
 }
 
 /// The error for an unexpected answer to a change of the facts.
 fn not_changed(held: &Held, reply: &Reply) -> Error {
-    match renewal_outcome(reply, held.state.grant_token()) {
+    match outcome(reply) {
         Some(Err(reason)) => {
             held.keeper.lose(&held.state, reason);
             held.state.lost(reason)

@@ -4,7 +4,10 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
+use leasehold_core::{
+    Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status, StoreError,
+    StoreErrorKind,
+};
 
 use crate::acquire::{self, Asked, CallEvents, Limit};
 use crate::admin::Admin;
@@ -27,7 +30,7 @@ use crate::keeper::Handle;
 /// let guard = lock.acquire().await?; // waits in line
 /// assert!(lock.try_acquire().await?.is_none(), "busy is not an error");
 /// assert!(lock.acquire_within(Duration::from_millis(10)).await.is_err());
-/// assert_eq!(lock.status().await?.holders[0].token, guard.token());
+/// assert_eq!(lock.status().await?.holders[0].token, Some(guard.token()));
 /// guard.release().await?;
 /// let rows = lock.run(async |guard| import(guard.token()).await).await?;
 /// # assert_eq!(rows, 3);
@@ -43,9 +46,13 @@ use crate::keeper::Handle;
 /// their order, without asking the store. Each caller gets a higher token than the one before.
 /// After 5 ms (the *slice*) the client lets other clients have their turn: its line goes to the end
 /// of the store's queue. If each holder keeps the lease for longer than the slice, each turn has
-/// one holder. If the first caller gives up, the next caller in line
-/// takes over the place in the store's queue. If a guard was dropped and its release is not sent
-/// yet, a new caller gets that lease.
+/// one holder. If the first caller gives up, the next caller in line joins the store's queue in its
+/// place, at the end. If a guard was dropped and its release is not sent yet, a new caller gets
+/// that lease.
+///
+/// A call drives itself: while its future is not polled, it asks for nothing and claims nothing,
+/// and the store serves others. But it holds up the callers behind it in its own line, and it keeps
+/// names that it has gathered. So poll a call until it is done, or drop it.
 ///
 /// Callers stand in the same line if their options differ in the label only, and include no
 /// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
@@ -158,12 +165,12 @@ impl Lock {
         self.with(|options| options.min_hold = Some(least))
     }
 
-    /// The store remembers the last holder of the name for at least this long, counted from the
-    /// request. So an operator sees when a job ran last, or that it did not run. The default is
-    /// 2 min; the limit is 366 days.
+    /// The store says for this long after the release who held the name last, until somebody else
+    /// takes it. So an operator sees when a job ran last, or that it did not run. By default the
+    /// store forgets the holder with the release; the limit is 366 days.
     ///
-    /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are
-    /// shared with programs in other languages have no such record, and refuse the request.
+    /// Until then, a server keeps a key of some 150 bytes. Layouts that are shared with programs in
+    /// other languages have no such value, and refuse the request.
     pub fn remember(self, span: Duration) -> Self {
         self.with(|options| options.remember = Some(span))
     }
@@ -339,10 +346,23 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let keeper = self.keeper.here()?;
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
+        if options.remember.is_some() && !keeper.store.inner.capabilities().recorded_tokens {
+            let why = "this layout remembers no last holder: leave out `remember`";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why).into());
+        }
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
         let (started, call, joins) = (events.started, events.first, self.joins);
-        let asked =
-            |name| Asked { keeper, name, mode, options, pulse: None, joins, limit, started, call };
+        let asked = |name| Asked {
+            keeper,
+            name,
+            mode,
+            options,
+            gathers: None,
+            joins,
+            limit,
+            started,
+            call,
+        };
         match names {
             LockNames::One(name) => {
                 let held = acquire::acquire(asked(name)).await;

@@ -1,24 +1,17 @@
 //! Turns the replies of a store into the outcome for a lease, or into an error with the remedy.
 
 use leasehold_core::{
-    FencingToken, Grant, LOCK_CAPACITY, LockName, LossReason, Mode, Refusal, Reply, StoreError,
+    FencingToken, LOCK_CAPACITY, LockName, LossReason, Mode, Refusal, Reply, StoreError,
     StoreErrorKind,
 };
 
-/// The outcome of a renewal for a lease with this token; `None` if the outcome is unknown, or if
-/// the reply answers another request.
-pub(crate) fn renewal_outcome(
-    reply: &Reply,
-    token: FencingToken,
-) -> Option<Result<Grant, LossReason>> {
+/// The outcome of a request to keep a lease, or to take it back or over; `None` if the outcome is
+/// unknown, or if the reply answers another request.
+pub(crate) fn outcome(reply: &Reply) -> Option<Result<(), LossReason>> {
     match reply {
-        Reply::Granted(grant) => Some(Ok(*grant)),
-        Reply::NotHeld { newest } => Some(Err(match newest {
-            Some(by) if by.micros() > token.micros() => LossReason::Superseded { by: *by },
-            Some(newest) if newest.micros() == token.micros() => LossReason::Expired,
-            Some(_) | None => LossReason::Vanished,
-        })),
-        Reply::Revoked(_) => Some(Err(LossReason::Revoked)),
+        Reply::Granted(_) | Reply::Kept { .. } => Some(Ok(())),
+        Reply::Closed | Reply::NotHeld => Some(Err(LossReason::Vanished)),
+        Reply::Revoked => Some(Err(LossReason::Revoked)),
         _ => None,
     }
 }
@@ -140,7 +133,7 @@ mod tests {
     fn a_renewal_without_an_outcome_is_an_outage_of_its_own_name() {
         let name = LockName::new("a").unwrap();
         let none = Reply::Busy { retry_after: Duration::ZERO };
-        assert!(renewal_outcome(&none, FencingToken::from_micros(1)).is_none());
+        assert!(outcome(&none).is_none());
         let error = unusable_reply(&name, &none);
         assert!(error.kind().is_outage() && error.may_have_executed());
         assert!(error.to_string().starts_with("a: "), "{error}");

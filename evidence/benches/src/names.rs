@@ -1,4 +1,4 @@
-//! The cost of an unused lock for the server, until its record is forgotten.
+//! What a name that was used once costs the server: nothing, or the key that says who held it last.
 
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,10 @@ pub(crate) async fn run() -> Outcome {
     let (bytes, rate) = measure(&server, Filler::Leasehold(client)).await?;
     table.row(["leasehold, released".to_owned(), number(bytes), number(rate)]);
     let server = server::start()?;
+    let client = Client::connect(server.url()).await?;
+    let (bytes, rate) = measure(&server, Filler::Remembered(client)).await?;
+    table.row(["leasehold, remembered".to_owned(), number(bytes), number(rate)]);
+    let server = server::start()?;
     let client = redis::Client::open(server.url())?;
     let plain = Filler::Plain(client.get_multiplexed_async_connection().await?);
     let (bytes, rate) = measure(&server, plain).await?;
@@ -35,10 +39,12 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// The lock that leaves a record under each name.
+/// The lock that uses each name.
 #[derive(Clone, Debug)]
 enum Filler {
     Leasehold(Client),
+    /// The same, and the store says who held the name last.
+    Remembered(Client),
     Plain(MultiplexedConnection),
 }
 
@@ -46,6 +52,9 @@ impl Filler {
     async fn fill(&self, name: &str) -> Outcome {
         match self {
             Self::Leasehold(client) => {
+                client.mutex(name).acquire().await?.release().await?;
+            }
+            Self::Remembered(client) => {
                 // Longer than the run: otherwise the first names would be gone before the last.
                 let lock = client.mutex(name).remember(Duration::from_mins(30));
                 lock.acquire().await?.release().await?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_core::model::{RETENTION, TOMBSTONE_LIFE};
+use leasehold_core::model::Times;
 use leasehold_testkit::{RedisServer, must};
 
 use crate::control::{self, Control};
@@ -29,10 +29,9 @@ const ROUND: Duration = Duration::from_secs(20);
 /// After a run of this length, the driver waits until nothing is left of its names.
 const LONG: Duration = Duration::from_mins(10);
 
-/// How long that may take: a record is kept for half as long again as the retention, after a
-/// tombstone in it has ended.
-const FORGOTTEN: Duration =
-    TOMBSTONE_LIFE.saturating_add(RETENTION.saturating_mul(2)).saturating_add(PAUSE);
+/// How long that may take: an attempt that has ended is remembered for a minute, after the lease of
+/// a process that was killed.
+const FORGOTTEN: Duration = Duration::from_millis(2 * Times::USUAL.closed_ms).saturating_add(PAUSE);
 
 /// Counters of tokens that Redisson keeps for ever.
 const COUNTERS: &str = "redisson_lock_token:";

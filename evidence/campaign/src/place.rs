@@ -36,10 +36,9 @@ const HANG_OF_A_REPLICA: (Duration, Duration) =
     (Duration::from_millis(200), Duration::from_millis(200));
 
 /// The calls that are struck one by one: in each layout, those that change a record.
-const NATIVE: [Script; 6] =
-    [Script::Acquire, Script::Adopt, Script::Cancel, Script::Poll, Script::Release, Script::Renew];
-const PLAIN: [Script; 3] = [Script::PlainAcquire, Script::PlainRelease, Script::PlainRenew];
-const REDISSON: [Script; 2] = [Script::RedissonRelease, Script::RedissonRenew];
+const NATIVE: [Script; 4] = [Script::Draw, Script::End, Script::Keep, Script::Take];
+const PLAIN: [Script; 3] = [Script::PlainEnd, Script::PlainKeep, Script::PlainTake];
+const REDISSON: [Script; 3] = [Script::RedissonEnd, Script::RedissonKeep, Script::RedissonTake];
 
 /// The servers of a place.
 pub(crate) enum Servers {
@@ -255,7 +254,7 @@ impl Place {
     pub(crate) fn slot_of_a_name(&self, random: &mut Random) -> (u16, usize) {
         let Servers::Cluster(cluster) = &self.servers else { panic!("no cluster") };
         let name = Plan::name(random.below(self.plan.names));
-        let slot = must(cluster.slot_of(&format!("lh:{name}")));
+        let slot = must(cluster.slot_of(&name));
         (slot, must(cluster.owner(slot)))
     }
 

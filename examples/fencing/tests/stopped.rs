@@ -88,7 +88,7 @@ async fn an_application_charges_once_and_hears_that_it_was_overtaken(program: &s
     assert_eq!(shop.charged(), "1");
 
     let (mut stopped, mut said) = started(&shop, program);
-    let token = must(shop.other.admin().inspect("invoices/42").await).holders[0].token;
+    let token = must(shop.other.admin().inspect("invoices/42").await).holders[0].token.unwrap();
     signal("-STOP", &stopped);
     let guard = shop.take().await;
     let (done, complaint) = shop.charge_as_the_readme_does(guard.token().get());

@@ -3,7 +3,8 @@
 //!
 //! A store needs only this: [`OwnStore::execute`] applies the model to the record of a name in one
 //! atomic step, keeps the changes, and then posts the messages of that step. The records are in a
-//! plain file, as the bytes that [`Record::to_bytes`] returns. A store with a database does the
+//! plain file, as the text that [`Record::to_text`](leasehold::store::protocol::Record::to_text)
+//! returns, beside one number from which all tokens are drawn. A store with a database does the
 //! same inside a transaction.
 //!
 //! Leases outlive the process. A restart of the machine sets the clock back. Then held leases end
@@ -13,7 +14,7 @@
 mod mailbox;
 mod plain_file;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +23,12 @@ use leasehold::LockName;
 use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
 use leasehold::store::protocol::{Action, Addressed, Answer, BoxFuture, Now, Operation, Page};
-use leasehold::store::protocol::{Outcome, Record, Reply, Rules, step};
+use leasehold::store::protocol::{Outcome, Reply, Rules, step};
 use leasehold::store::{Capabilities, Inbox, Store};
 use leasehold::time::Clock;
 
 use crate::mailbox::{Mailbox, Recipient};
-use crate::plain_file::{load, save};
+use crate::plain_file::{Contents, load, save};
 
 /// Locks in one file, for one process.
 #[derive(Debug)]
@@ -38,16 +39,15 @@ pub struct OwnStore {
 }
 
 struct Shared {
-    /// The records in the file.
-    records: BTreeMap<LockName, Record>,
+    contents: Contents,
     mailboxes: HashMap<ClientId, Mailbox>,
-    /// The rules, such as how long the record of a name is kept.
-    rules: Rules,
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("records", &self.records.len()).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("records", &self.contents.records.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -58,13 +58,9 @@ impl OwnStore {
     /// # Errors
     ///
     /// If the file exists and cannot be read.
-    pub fn open(
-        path: impl Into<PathBuf>,
-        clock: impl Clock,
-        rules: Rules,
-    ) -> Result<Self, StoreError> {
+    pub fn open(path: impl Into<PathBuf>, clock: impl Clock) -> Result<Self, StoreError> {
         let path = path.into();
-        let shared = Shared { records: load(&path)?, mailboxes: HashMap::new(), rules };
+        let shared = Shared { contents: load(&path)?, mailboxes: HashMap::new() };
         Ok(Self { clock: Arc::new(clock), path, shared: Mutex::new(shared) })
     }
 
@@ -86,11 +82,11 @@ impl OwnStore {
     /// It waits for the disk. A store should do that in a thread if its callers must not block.
     fn apply(&self, operation: Operation) -> Result<Answer, StoreError> {
         let (mut shared, now) = (self.shared(), self.now());
-        let mut work = Work { records: shared.records.clone(), messages: Vec::new() };
-        let answer = work.apply(operation, now, shared.rules)?;
-        if work.records != shared.records {
-            save(&self.path, &work.records)?;
-            shared.records = work.records;
+        let mut work = Work { contents: shared.contents.clone(), messages: Vec::new() };
+        let answer = work.apply(operation, now)?;
+        if work.contents != shared.contents {
+            save(&self.path, &work.contents)?;
+            shared.contents = work.contents;
         }
         for (client, message) in work.messages {
             if let Some(mailbox) = shared.mailboxes.get(&client) {
@@ -101,68 +97,54 @@ impl OwnStore {
     }
 }
 
-/// The changed records of an operation, and its messages.
+/// The changes of an operation, and its messages.
 struct Work {
-    records: BTreeMap<LockName, Record>,
+    contents: Contents,
     messages: Vec<Addressed>,
 }
 
 impl Work {
-    fn apply(
-        &mut self,
-        operation: Operation,
-        now: Now,
-        rules: Rules,
-    ) -> Result<Answer, StoreError> {
-        Ok(match operation {
-            Operation::On { name, action } => {
-                let Outcome { reply, more, .. } = self.step(name, now, rules, &action);
-                Answer::new(now, reply).with_more(more)
-            }
-            Operation::Renew(leases) => {
-                let (mut more, mut replies) = (false, Vec::new());
-                for lease in leases {
-                    let action = lease.action();
-                    let outcome = self.step(lease.name, now, rules, &action);
-                    more |= outcome.more;
-                    replies.push(outcome.reply);
-                }
-                Answer::new(now, Reply::Many(replies)).with_more(more)
+    fn apply(&mut self, operation: Operation, now: Now) -> Result<Answer, StoreError> {
+        let reply = match operation {
+            Operation::On { name, action } => self.step(name, now, &action),
+            Operation::Keep(leases) => {
+                let leases = leases.into_iter();
+                Reply::Many(
+                    leases.map(|(name, keep)| self.step(name, now, &Action::Keep(keep))).collect(),
+                )
             }
             Operation::List { prefix, limit } => {
-                let listed = self.records.iter().filter(|(name, record)| {
-                    name.as_str().starts_with(&prefix) && !record.is_idle()
+                let listed = self.contents.records.iter().filter(|(name, record)| {
+                    name.as_str().starts_with(&prefix) && record.is_in_use(now)
                 });
-                let names = listed.take(limit as usize).map(|(name, _)| name.clone()).collect();
-                Answer::new(now, Reply::Names(names))
+                Reply::Names(listed.take(limit as usize).map(|(name, _)| name.clone()).collect())
             }
             Operation::ListPage { prefix, after, keys } => {
                 let mut page = Page::default();
                 let is_after = |name: &LockName| after.as_deref().is_none_or(|a| name.as_str() > a);
-                for (name, record) in &self.records {
+                for (name, record) in &self.contents.records {
                     let is_listed = name.as_str().starts_with(&prefix) && is_after(name);
-                    if is_listed && !page.scan(name, !record.is_idle(), keys) {
+                    if is_listed && !page.scan(name, record.is_in_use(now), keys) {
                         break;
                     }
                 }
-                Answer::new(now, Reply::Page(page))
+                Reply::Page(page)
             }
             _ => return Err(StoreError::unknown_request()),
-        })
+        };
+        Ok(Answer::new(now, reply))
     }
 
-    /// Applies one action to one name.
-    fn step(&mut self, name: LockName, now: Now, rules: Rules, action: &Action) -> Outcome {
-        let mut record = self.records.remove(&name).unwrap_or_default();
-        if record.collect_at_us <= now.lease_us {
-            record = Record::default(); // its retention is over, so nobody relies on it
+    /// Applies one action to one name. A name that is free and quiet has no record.
+    fn step(&mut self, name: LockName, now: Now, action: &Action) -> Reply {
+        let Contents { records, counter } = &mut self.contents;
+        let mut record = records.remove(&name).unwrap_or_default();
+        let Outcome { reply, messages } = step(&mut record, counter, now, Rules::USUAL, action);
+        if !record.is_empty() {
+            records.insert(name, record);
         }
-        let outcome = step(&mut record, now, rules, action);
-        if record.collect_at_us > now.lease_us {
-            self.records.insert(name, record);
-        }
-        self.messages.extend(outcome.messages.iter().cloned());
-        outcome
+        self.messages.extend(messages);
+        reply
     }
 }
 

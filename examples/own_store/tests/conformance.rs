@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::protocol::Rules;
 use leasehold::time::{Clock, FakeClock, SystemClock};
 use leasehold_conformance::{Subject, conformance};
 use own_store::OwnStore;
 use tempfile::TempDir;
 
 fn open(directory: &TempDir, clock: impl Clock) -> Result<OwnStore, StoreError> {
-    let (path, rules) = (directory.path().join("locks"), Rules::new());
-    OwnStore::open(path, clock, rules)
+    OwnStore::open(directory.path().join("locks"), clock)
 }
 
 /// The cases, each with a clock that stands still until the case moves it.
@@ -56,7 +54,7 @@ async fn what_is_held_outlives_the_store() {
 #[test]
 fn a_damaged_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("locks"), "no locks").unwrap();
+    fs::write(directory.path().join("locks"), "these are no locks").unwrap();
     let refused = open(&directory, FakeClock::new()).unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Corrupt);
 }

@@ -1,5 +1,5 @@
-//! D19: a slot moves to a node whose clock is ahead. Deadlines are those of the clock of the node
-//! before it, so leases end early by the difference.
+//! D19: a slot moves to a node whose clock is ahead. A key moves with the time that it has left, so
+//! the hold of a lock does not end early.
 
 use std::time::{Duration, Instant};
 
@@ -35,17 +35,12 @@ async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d19_a_slot_that_moves_to_a_clock_that_is_less_than_half_a_second_ahead_has_one_holder() {
-    let (first, second) = taken_after_a_move(0.4, "").await;
-    assert!(!first.is_held(), "two hold");
-    assert!(second.token() > first.token());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d19_a_slot_that_moves_to_a_clock_that_is_further_ahead_has_two_holders() {
-    let (first, second) = taken_after_a_move(5.0, "").await;
-    assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
-    assert!(second.token() > first.token(), "but not the order of tokens");
+async fn d19_a_slot_that_moves_to_a_clock_that_is_ahead_has_one_holder() {
+    for ahead_s in [0.4, 5.0] {
+        let (first, second) = taken_after_a_move(ahead_s, "").await;
+        assert!(!first.is_held(), "two hold");
+        assert!(second.token() > first.token());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,11 +1,9 @@
 //! Messages: they are heard at every primary, whatever becomes of one. With plain publish no
 //! subscription depends on a slot, which is what E7 is about.
 
-use std::time::Duration;
-
 use leasehold::LockName;
 use leasehold::store::{Inbox, Redis, Store};
-use leasehold_core::{Action, ClientId, HolderId, Message, Operation, Reply};
+use leasehold_core::{Action, ClientId, End, HolderId, Message, Operation, Reply};
 use leasehold_testkit::{Cluster, fresh_number, must, options_of};
 
 use super::{LONG, request, soon, three_alone, url, with_least_rights};
@@ -31,8 +29,8 @@ impl Listener {
     }
 
     async fn acquire(&self, name: &LockName, id: HolderId) -> Reply {
-        let request = request(id).with_ttl(LONG).with_wait(true);
-        self.on(name, Action::Acquire(request)).await
+        let request = request(id).with_ttl(LONG).with_waits(true);
+        self.on(name, Action::Take(request)).await
     }
 
     /// Lets another client hold the name and joins the queue. Then runs `meanwhile`, has the name
@@ -43,10 +41,10 @@ impl Listener {
         assert!(matches!(self.acquire(name, holder).await, Reply::Granted(_)));
         assert!(matches!(self.acquire(name, own).await, Reply::Queued(_)));
         meanwhile();
-        let release = Action::Release { id: holder, cooldown: Duration::ZERO, unanswered: false };
-        assert_eq!(self.on(name, release).await, Reply::Released);
+        let release = Action::End(End::new(request(holder).request));
+        assert_eq!(self.on(name, release).await, Reply::Ended(true));
         let heard = soon(self.inbox.next()).await;
-        assert!(matches!(heard, Message::Granted { attempt: 1, nonce: 7, .. }), "{heard:?}");
+        assert!(matches!(heard, Message::Granted { attempt: 1, .. }), "{heard:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use leasehold::event::Event;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LockName, LossReason};
-use leasehold_core::{Action, ClientId, HolderId, Operation, RenewLease, Reply};
+use leasehold_core::{Action, ClientId, HolderId, Keep, Operation, Reply};
 use leasehold_testkit::harness::{connect, until};
 use leasehold_testkit::{Cluster, Data, RedisServer, fresh_number, must, options_of};
 use tokio::time::sleep;
@@ -66,7 +66,7 @@ fn replicate(cluster: &Cluster, node: usize) {
     let mut connection = must(cluster.node(node).connection());
     // WAIT counts the replicas that have the last write of this connection.
     let (name, _) = cluster.fresh_name(node);
-    must(redis::cmd("SET").arg(format!("lh:{name}")).arg(1).exec(&mut connection));
+    must(redis::cmd("SET").arg(format!("lh:{{{name}}}:other")).arg(1).exec(&mut connection));
     let has_it: u32 = must(redis::cmd("WAIT").arg(1).arg(0).query(&mut connection));
     assert_eq!(has_it, 1);
 }
@@ -234,7 +234,7 @@ async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_take
     let failures = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&failures);
     let observer = move |event: &Event<'_>| {
-        if let Event::RoundTrip { operation: "renew", error: Some(_), .. } = event {
+        if let Event::RoundTrip { operation: "keep", error: Some(_), .. } = event {
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -307,17 +307,17 @@ async fn a_dead_node_costs_a_lease_that_has_moved_there_its_renewal_and_no_other
     must(cluster.begin_move(slot, 1));
     let id = HolderId { client: ClientId(fresh_number()), attempt: 1 };
     for name in [&moved, &stays] {
-        let operation = Operation::On { name: name.clone(), action: Action::Acquire(request(id)) };
+        let operation = Operation::On { name: name.clone(), action: Action::Take(request(id)) };
         assert!(matches!(must(store.execute(operation).await).reply, Reply::Granted(_)));
     }
     must(cluster.kill(1));
     let renew = async |names: &[&LockName]| {
-        let lease = |name: &&LockName| RenewLease::new((*name).clone(), id, LONG);
-        let renewals = Operation::Renew(names.iter().map(lease).collect());
+        let lease = |name: &&LockName| ((*name).clone(), Keep::new(request(id).request, LONG));
+        let renewals = Operation::Keep(names.iter().map(lease).collect());
         store.execute(renewals).await.map(|answer| answer.reply)
     };
     let Reply::Many(replies) = must(renew(&[&moved, &stays]).await) else { panic!("not many") };
-    assert!(matches!(replies[..], [Reply::Busy { .. }, Reply::Granted(_)]), "{replies:?}");
+    assert!(matches!(replies[..], [Reply::Busy { .. }, Reply::Kept { .. }]), "{replies:?}");
     let error = renew(&[&moved]).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
 }

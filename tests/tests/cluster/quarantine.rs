@@ -82,7 +82,7 @@ async fn renew(guard: &Guard) {
 
 async fn held_with(client: &Client, guard: &Guard) -> Option<FencingToken> {
     let status = must(client.admin().inspect(guard.name()).await);
-    status.holders.first().map(|holder| holder.token)
+    status.holders.first().and_then(|holder| holder.token)
 }
 
 /// How many boot records a node has.
@@ -193,7 +193,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     must(cluster.kill(0));
     must(cluster.cont(3));
     assert_eq!(must(cluster.until_taken_over(slot, 0)), 3);
-    let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{name}")));
+    let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{{{name}}}")));
     assert_eq!(exists, 0, "it was forgotten");
     assert_quarantined(&ask(&other, &name).await);
     renew(&held).await;
@@ -261,7 +261,7 @@ async fn e2_while_a_slot_moves_nothing_new_is_granted_and_nothing_is_in_its_way(
     let cluster = three_alone();
     let (holder, other) = two(&cluster).await;
     let (tag, slot) = cluster.fresh_name(0);
-    let name = |what: &str| must(LockName::new(format!("{{lh:{tag}}}/{what}")));
+    let name = |what: &str| must(LockName::new(format!("{{{tag}}}/{what}")));
     let held = take(&holder, &name("old")).await;
     let moving = must(cluster.begin_move(slot, 1));
     assert_quarantined(&ask(&other, &name("new")).await);

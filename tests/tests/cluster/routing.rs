@@ -39,11 +39,17 @@ async fn e10_a_hash_tag_puts_locks_beside_the_data_they_protect() {
     let client = client(&cluster).await;
     let slot = cluster.slot_of("{user:7}").unwrap();
     let owner = cluster.owner(slot).unwrap();
+    let mut held = Vec::new();
     for name in ["{user:7}", "{user:7}/cart", "orders/{user:7}/1"] {
-        client.mutex(name).ttl(LONG).acquire().await.unwrap().release().await.unwrap();
+        held.push(client.mutex(name).ttl(LONG).acquire().await.unwrap());
     }
-    let there: u32 = must(cluster.node(owner).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")));
-    assert_eq!(there, 3);
+    let there =
+        || -> u32 { must(cluster.node(owner).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}"))) };
+    assert_eq!(there(), 4, "the counter of the slot is there, too");
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    assert_eq!(there(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

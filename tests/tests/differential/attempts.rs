@@ -2,6 +2,7 @@
 //! with other programs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use leasehold_core::{ClientId, HolderId, HolderInfo};
 use proptest::prelude::*;
@@ -58,4 +59,12 @@ pub(crate) fn pass() -> impl Strategy<Value = u64> {
         2 => 3_000_000..20_000_000_u64,
         1 => 20_000_000..100_000_000_u64,
     ]
+}
+
+/// The time at which a history begins.
+pub(crate) const START_US: u64 = 2_500_000_000_123_457;
+
+/// A span in milliseconds, as scripts take it.
+pub(crate) fn millis(span: Duration) -> u64 {
+    span.as_micros().div_ceil(1_000) as u64
 }

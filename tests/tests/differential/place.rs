@@ -4,12 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use leasehold::store::redis_wire::{Call, key, message};
-use leasehold_core::{Answer, FencingToken, HolderId, Message};
+use leasehold::store::redis_wire::{Call, Script, key, message};
+use leasehold_core::{Answer, HolderId, Message, Reply};
 use leasehold_testkit::RedisServer;
 use redis::{Connection, Msg, Value};
 
-use super::server::Server;
+/// The clock of the scripts under test: their last argument.
+const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
+
+/// What a script without a clock has in its place.
+const TEST_TIME: &str = "(function() local us = table.remove(ARGV) \
+    return { string.sub(us, 1, -7), string.sub(us, -6) } end)()";
 
 /// The prefix of the channels of clients.
 pub(crate) const INBOXES: &str = "lh:";
@@ -38,7 +43,8 @@ pub(crate) struct Expected {
     /// The keys before the action, if another program has changed them.
     pub(crate) before: Option<Keys>,
     pub(crate) call: Call<Answer>,
-    pub(crate) answer: Answer,
+    pub(crate) now_us: u64,
+    pub(crate) reply: Reply,
     /// The messages, each with its channel.
     pub(crate) messages: Vec<(String, String)>,
     pub(crate) after: Keys,
@@ -46,28 +52,37 @@ pub(crate) struct Expected {
 
 /// A server with the scripts on it, and a connection that is sent every message.
 pub(crate) struct Place {
-    server: Server,
+    redis: RedisServer,
+    connection: Connection,
     subscriber: Connection,
+    /// The hash of each script, and that of the script with the test's clock.
+    scripts: Vec<(&'static str, String)>,
     dump: String,
 }
 
 impl Place {
     pub(crate) fn start() -> Self {
-        let mut server = Server::start(RedisServer::options());
-        let mut subscriber = server.redis.connection().unwrap();
+        let redis = RedisServer::options().start().unwrap();
+        let (mut connection, mut subscriber) =
+            (redis.connection().unwrap(), redis.connection().unwrap());
         redis::cmd("PSUBSCRIBE").arg("*").exec(&mut subscriber).unwrap();
-        let load = redis::cmd("SCRIPT").arg("LOAD").arg(DUMP).query(&mut server.connection);
-        Self { server, subscriber, dump: load.unwrap() }
+        let mut load = |source: String| -> String {
+            redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap()
+        };
+        let tested =
+            |script: Script| script.assemble(TEST_CLOCK).replace("redis.call('TIME')", TEST_TIME);
+        let scripts = Script::ALL.map(|script| (script.sha1(), load(tested(script)))).to_vec();
+        let dump = load(DUMP.to_owned());
+        Self { redis, connection, subscriber, scripts, dump }
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.server.redis.port()
+        self.redis.port()
     }
 
     /// The time of the server.
     pub(crate) fn now_ms(&mut self) -> u64 {
-        let (seconds, us): (u64, u64) =
-            redis::cmd("TIME").query(&mut self.server.connection).unwrap();
+        let (seconds, us): (u64, u64) = redis::cmd("TIME").query(&mut self.connection).unwrap();
         seconds * 1000 + us / 1000
     }
 
@@ -97,11 +112,15 @@ impl Place {
         if let Some(before) = &expected.before {
             self.load(before);
         }
-        let command = self.server.command(&expected.call, expected.answer.now.lease_us);
+        let call = &expected.call;
+        let (_, sha1) = self.scripts.iter().find(|(sha1, _)| *sha1 == call.script.sha1).unwrap();
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(sha1).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+        command.arg(expected.now_us);
         let reply: Value =
-            command.query(&mut self.server.connection).map_err(|error| error.to_string())?;
-        let answer = expected.call.answer(reply).map_err(|error| error.to_string())?;
-        if answer != expected.answer {
+            command.query(&mut self.connection).map_err(|error| error.to_string())?;
+        let answer = call.answer(reply).map_err(|error| error.to_string())?;
+        if answer.reply != expected.reply {
             return Err(format!("the server said {answer:#?}"));
         }
         let found = self.dump();
@@ -124,19 +143,19 @@ impl Place {
                 pipeline.cmd("PEXPIREAT").arg(key).arg(end_ms);
             }
         }
-        pipeline.exec(&mut self.server.connection).unwrap();
+        pipeline.exec(&mut self.connection).unwrap();
     }
 
     pub(crate) fn dump(&mut self) -> Keys {
         let mut command = redis::cmd("EVALSHA");
         let dump: Vec<(String, i64, BTreeMap<String, String>)> =
-            command.arg(&self.dump).arg(0).query(&mut self.server.connection).unwrap();
+            command.arg(&self.dump).arg(0).query(&mut self.connection).unwrap();
         dump.into_iter().map(|(key, end_ms, fields)| (key, (end_ms, fields))).collect()
     }
 
     /// The messages since the last call, each with its channel.
     fn messages(&mut self) -> Vec<(String, String)> {
-        redis::cmd("PUBLISH").arg("end").arg("").exec(&mut self.server.connection).unwrap();
+        redis::cmd("PUBLISH").arg("end").arg("").exec(&mut self.connection).unwrap();
         let mut messages = Vec::new();
         loop {
             let push = self.subscriber.recv_response().unwrap();
@@ -155,7 +174,7 @@ impl Place {
 }
 
 /// The message with which an operator asks a holder to release, with its channel.
-pub(crate) fn revoked(id: HolderId, token: FencingToken, forced: bool) -> (String, String) {
-    let revoked = Message::Revoked { attempt: id.attempt, nonce: 0, token, forced };
+pub(crate) fn revoked(id: HolderId, forced: bool) -> (String, String) {
+    let revoked = Message::Revoked { attempt: id.attempt, forced };
     (format!("{}{}", key::inbox_prefix(INBOXES), id.client), format!("{revoked:?}"))
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::{Redis, Store};
 use leasehold::{LockName, LossReason};
-use leasehold_core::{Action, ClientId, HolderId, Message, Operation, Reply};
+use leasehold_core::{Action, ClientId, End, HolderId, Message, Operation, Reply};
 use leasehold_testkit::harness::{request, until};
 use leasehold_testkit::{RedisServer, fresh_number, options_of};
 
@@ -115,11 +115,11 @@ async fn c16_who_may_listen_again_hears_messages_again_and_asks_meanwhile() {
     };
     let holder = HolderId { client: ClientId(fresh_number()), attempt: 1 };
     let waiter = HolderId { client, attempt: 1 };
-    assert!(matches!(act(Action::Acquire(request(holder))).await, Reply::Granted(_)));
-    let waiting = request(waiter).with_wait(true);
-    assert!(matches!(act(Action::Acquire(waiting)).await, Reply::Queued(_)));
-    let release = Action::Release { id: holder, cooldown: Duration::ZERO, unanswered: false };
-    assert_eq!(act(release).await, Reply::Released);
+    assert!(matches!(act(Action::Take(request(holder))).await, Reply::Granted(_)));
+    let waiting = request(waiter).with_waits(true);
+    assert!(matches!(act(Action::Take(waiting)).await, Reply::Queued(_)));
+    let release = Action::End(End::new(request(holder).request));
+    assert_eq!(act(release).await, Reply::Ended(true));
     assert!(matches!(soon(inbox.next()).await, Message::Granted { attempt: 1, .. }));
 
     let hearing = tokio::spawn(async move {

@@ -54,9 +54,19 @@ impl Scene {
         self.near.admin().inspect(&LockName::new(name).unwrap()).await.unwrap()
     }
 
-    /// The tokens of all holders of a name, as the server has them.
+    /// The tokens of all holders of a name, as the server has them once it knows them.
     pub(crate) async fn tokens(&self, name: &str) -> Vec<FencingToken> {
-        self.status(name).await.holders.iter().map(|holder| holder.token).collect()
+        let told = async {
+            loop {
+                let holders = self.status(name).await.holders;
+                let tokens: Vec<_> = holders.iter().filter_map(|holder| holder.token).collect();
+                if tokens.len() == holders.len() {
+                    return tokens;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        soon(told).await
     }
 
     /// Ends the connections of all inboxes, once there is one: it opens with the first acquire.
@@ -109,7 +119,7 @@ pub(crate) async fn breaks_exclusion_and_not_the_order(
     assert!(next.token() > guard.token(), "{} came after {}", next.token(), guard.token());
     scene.proxy.cut();
     scene.proxy.swallow(false);
-    assert_eq!(loss(&guard).await, LossReason::Superseded { by: next.token() });
+    assert_eq!(loss(&guard).await, LossReason::Vanished);
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     next.renew().await.expect("the late release touches nobody");
     assert_eq!(scene.tokens(NAME).await, [next.token()]);

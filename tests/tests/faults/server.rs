@@ -79,7 +79,7 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
     });
     let refused = async {
         loop {
-            let (name, action) = (LockName::new(NAME).unwrap(), Action::Inspect { limit: 1 });
+            let (name, action) = (LockName::new(NAME).unwrap(), Action::Look { limit: 1 });
             if let Err(error) = store.execute(Operation::On { name, action }).await
                 && error.to_string().contains("loading")
             {
@@ -215,7 +215,7 @@ async fn c8_what_a_server_that_cannot_save_did_not_let_go_is_let_go_later() {
 /// C16: a right that a script finds missing half-way is an answer, not an outage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_right_that_a_script_lacks_half_way_is_said_at_once() {
-    for right in ["+hset ", "+pexpireat "] {
+    for right in ["+incrby ", "+time "] {
         let rights = Redis::HOLDER_RIGHTS.replace(right, "");
         let options = RedisServer::options().user(&format!("poor on >pw {rights}"));
         let server = options.start().unwrap();

@@ -85,19 +85,24 @@ async fn the_first_renewal_that_fails_is_overdue_and_those_after_it_are_no_news(
 
 #[tokio::test]
 async fn a_grant_that_its_waiter_does_not_fetch_is_a_warning_and_not_held() {
-    let scene = Scene::new().await;
-    let taken = must(scene.other.mutex(&scene.name).acquire().await);
-    let lock = scene.client.mutex(&scene.name);
-    let mut waiter = Box::pin(lock.acquire());
-    assert!(futures_util::poll!(&mut waiter).is_pending());
-    scene.subject.pass(Duration::from_secs(1)).await;
-    assert!(futures_util::poll!(&mut waiter).is_pending(), "it is in the queue");
-    must(taken.release().await);
-    scene.subject.pass(TTL).await;
-    let recorded = scene.recorded();
-    assert_eq!(recorded.number("leasehold_warnings_total"), 1.0);
-    assert_eq!(recorded.number("leasehold_held{mode=exclusive}"), 0.0);
-    assert_eq!(recorded.number("leasehold_waiting{mode=exclusive}"), 1.0);
+    for is_passed_on in [false, true] {
+        let scene = Scene::new().await;
+        let lock = scene.client.mutex(&scene.name).ttl(TTL);
+        let theirs = scene.other.mutex(&scene.name);
+        let taken = must(if is_passed_on { lock.acquire().await } else { theirs.acquire().await });
+        let mut waiter = Box::pin(lock.acquire());
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        // A lease is passed on within its slice.
+        scene.subject.pass(Duration::from_secs(if is_passed_on { 0 } else { 1 })).await;
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        must(taken.release().await);
+        scene.subject.pass(TTL).await;
+        let _taken = must(scene.subject.drive(theirs.acquire()).await);
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        let recorded = scene.recorded();
+        assert_eq!(recorded.number("leasehold_warnings_total"), 1.0);
+        assert_eq!(recorded.number("leasehold_held{mode=exclusive}"), 0.0);
+    }
 }
 
 #[tokio::test]

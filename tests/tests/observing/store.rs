@@ -11,8 +11,9 @@ async fn every_round_trip_is_counted_by_what_it_does_with_the_time_that_it_took(
     let scene = Scene::slow().await;
     let guard = must(scene.subject.drive(scene.client.mutex(&scene.name).acquire()).await);
     must(scene.subject.drive(guard.release()).await);
+    must(scene.subject.drive(scene.client.admin().inspect(&scene.name)).await);
     let recorded = scene.recorded();
-    for operation in ["inspect", "acquire", "release"] {
+    for operation in ["look", "take", "end"] {
         let took = recorded.of(&format!("leasehold_store_seconds{{operation={operation}}}"));
         assert!(matches!(took, [took] if (0.0..=0.008).contains(took)), "{operation}: {took:?}");
     }

@@ -12,9 +12,9 @@ use super::{Shared, id, request};
 async fn b3_a_late_copy_of_an_ended_acquire_takes_the_name_for_one_ttl_and_no_longer() {
     let mut shared = Shared::start().await;
     let brief = request(id(1)).with_ttl(Duration::from_millis(100));
-    must(shared.act("a", Action::Acquire(brief.clone())).await);
+    must(shared.act("a", Action::Take(brief.clone())).await);
     shared.release("a", id(1)).await;
-    let late = must(shared.act("a", Action::Acquire(brief)).await);
+    let late = must(shared.act("a", Action::Take(brief)).await);
     assert!(matches!(late, Reply::Granted(_)), "granted to nobody: {late:?}");
     assert!(!shared.they_take("a", "theirs", Duration::from_secs(30)));
     let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
@@ -22,12 +22,4 @@ async fn b3_a_late_copy_of_an_ended_acquire_takes_the_name_for_one_ttl_and_no_lo
     while !shared.they_take("a", "theirs", Duration::from_secs(30)) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-#[tokio::test]
-async fn a_copy_that_comes_after_its_time_takes_nothing() {
-    let shared = Shared::start().await;
-    let late = request(id(1)).with_not_after(1);
-    assert_eq!(shared.act("a", Action::Acquire(late)).await.ok(), Some(Reply::Late));
-    assert!(shared.status("a").await.is_free());
 }

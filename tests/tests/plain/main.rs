@@ -8,10 +8,12 @@ mod value;
 
 use std::time::Duration;
 
+use leasehold::FencingToken;
+use leasehold::lease::Mode;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Acquire, Action, ClientId, Grant, HolderId, HolderInfo, LockName, Operation, Reply, Status,
-    StoreError,
+    Action, ClientId, Description, End, Grant, HolderId, HolderInfo, Keep, LockName, Operation,
+    Reply, Request, Status, StoreError, Take,
 };
 use leasehold_testkit::{RedisServer, must, options_of};
 use redis::Connection;
@@ -43,7 +45,7 @@ impl Shared {
     }
 
     pub(crate) async fn acquire(&self, name: &str, id: HolderId) -> Reply {
-        must(self.act(name, Action::Acquire(request(id))).await)
+        must(self.act(name, Action::Take(request(id))).await)
     }
 
     pub(crate) async fn take(&self, name: &str, id: HolderId) -> Grant {
@@ -58,7 +60,7 @@ impl Shared {
     }
 
     pub(crate) async fn status(&self, name: &str) -> Status {
-        match must(self.act(name, Action::Inspect { limit: 9 }).await) {
+        match must(self.act(name, Action::Look { limit: 9 }).await) {
             Reply::Status(status) => *status,
             other => panic!("{other:?}"),
         }
@@ -92,17 +94,27 @@ pub(crate) fn id(client: u128) -> HolderId {
     HolderId { client: ClientId(client), attempt: 1 }
 }
 
-pub(crate) fn request(id: HolderId) -> Acquire {
+pub(crate) fn request(id: HolderId) -> Take {
     let info = HolderInfo::new("db-7", 42).with_label(Some("nightly".to_owned()));
-    leasehold_testkit::harness::request(id).with_ttl(TTL).with_info(info)
+    Take::new(Request::new(id, Mode::Exclusive, info), TTL)
 }
 
 pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
-    Action::Renew { id, ttl }
+    Action::Keep(Keep::new(request(id).request, ttl))
 }
 
 pub(crate) fn release(id: HolderId, cooldown: Duration) -> Action {
-    Action::Release { id, cooldown, unanswered: false }
+    Action::End(End::new(request(id).request).with_cooldown(cooldown))
+}
+
+pub(crate) fn describe(
+    id: HolderId,
+    token: FencingToken,
+    info: HolderInfo,
+    ttl: Duration,
+) -> Action {
+    let description = Box::new(Description::new(token, info));
+    Action::Keep(Keep::new(request(id).request, ttl).with_description(Some(description)))
 }
 
 #[tokio::test]
@@ -115,7 +127,7 @@ async fn the_key_is_the_name_itself_and_all_of_it_is_one_string_that_ends() {
     assert_eq!(shared.get("jobs/%1 {a}"), Some(value));
     let left_ms: i64 = must(redis::cmd("PTTL").arg("jobs/%1 {a}").query(&mut shared.theirs));
     assert!((1..=30_001).contains(&left_ms), "{left_ms}");
-    assert_eq!(shared.release("jobs/%1 {a}", id(1)).await, Reply::Released);
+    assert_eq!(shared.release("jobs/%1 {a}", id(1)).await, Reply::Ended(true));
     let keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut shared.theirs));
     assert_eq!(keys, [""; 0], "and nothing stays");
 }
@@ -129,7 +141,7 @@ async fn each_side_is_kept_out_while_the_other_holds_and_let_in_after_its_releas
     assert!(shared.they_release("a", "theirs"));
     shared.take("a", id(1)).await;
     assert!(!shared.they_take("a", "theirs", TTL));
-    assert_eq!(shared.release("a", id(1)).await, Reply::Released);
+    assert_eq!(shared.release("a", id(1)).await, Reply::Ended(true));
     assert!(shared.they_take("a", "theirs", TTL));
 }
 
@@ -144,33 +156,25 @@ async fn no_verb_of_ours_touches_what_somebody_else_holds() {
         };
         let before = ends(&mut shared.theirs);
         let (id, ttl) = (id(1), TTL * 2);
-        let token = leasehold::FencingToken::from_micros(1);
         for action in [
-            Action::Acquire(request(id)),
-            Action::Cancel { id, unanswered: true },
-            Action::Describe { id, info: HolderInfo::default() },
-            Action::Poll { id, ttl },
+            Action::Take(request(id)),
+            Action::End(End::new(request(id).request).with_closes(true)),
+            describe(id, FencingToken::from_micros(1), HolderInfo::default(), ttl),
+            Action::Take(request(id).with_from(Some(self::id(2)))),
             release(id, Duration::ZERO),
             release(id, TTL),
             renew(id, ttl),
-            Action::Revoke { id, token, force: true },
+            Action::Revoke { id, force: true },
         ] {
             let reply = must(shared.act("a", action.clone()).await);
-            assert!(!matches!(reply, Reply::Granted(_) | Reply::Released), "{action:?}: {reply:?}");
+            let is_done =
+                matches!(reply, Reply::Granted(_) | Reply::Kept { .. } | Reply::Ended(true));
+            assert!(!is_done, "{action:?}: {reply:?}");
             assert_eq!(shared.get("a").as_deref(), Some(value), "{action:?}");
             assert_eq!(ends(&mut shared.theirs), before, "{action:?}");
         }
         assert!(shared.they_release("a", value));
     }
-}
-
-#[tokio::test]
-async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
-    let mut shared = Shared::start().await;
-    let asked = request(id(1)).with_remember(TTL);
-    let error = shared.act("a", Action::Acquire(asked)).await.unwrap_err().to_string();
-    assert!(error.contains("who held it last is not remembered"), "{error}");
-    assert_eq!(shared.get("a"), None);
 }
 
 #[tokio::test]
@@ -187,25 +191,23 @@ async fn a_holder_that_ended_by_time_lets_the_other_in_and_finds_out() {
     let mut shared = Shared::start().await;
     let moment = Duration::from_millis(50);
     assert!(shared.they_take("a", "theirs", moment));
-    let token = loop {
+    loop {
         match shared.acquire("a", id(1)).await {
-            Reply::Granted(grant) => break grant.token,
+            Reply::Granted(_) => break,
             Reply::Busy { retry_after } => tokio::time::sleep(retry_after).await,
             other => panic!("{other:?}"),
         }
-    };
+    }
     assert!(!shared.they_release("a", "theirs"), "what they let go late is not theirs");
-    assert_eq!(shared.release("a", id(2)).await, Reply::NotHeld { newest: Some(token) });
+    assert_eq!(shared.release("a", id(2)).await, Reply::Ended(false));
     shared.release("a", id(1)).await;
     let brief = request(id(2)).with_ttl(moment);
-    assert!(matches!(shared.act("a", Action::Acquire(brief)).await, Ok(Reply::Granted(_))));
+    assert!(matches!(shared.act("a", Action::Take(brief)).await, Ok(Reply::Granted(_))));
     while !shared.they_take("a", "theirs", TTL) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    for action in [renew(id(2), TTL), release(id(2), Duration::ZERO)] {
-        let reply = must(shared.act("a", action).await);
-        assert_eq!(reply, Reply::NotHeld { newest: None }, "a holder of theirs has no token");
-    }
+    assert_eq!(must(shared.act("a", renew(id(2), TTL)).await), Reply::NotHeld);
+    assert_eq!(shared.release("a", id(2)).await, Reply::Ended(false));
     assert_eq!(shared.get("a").as_deref(), Some("theirs"));
 }
 
@@ -215,19 +217,20 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
     must(redis::cmd("HSET").arg("a").arg("f").arg("v").exec(&mut shared.theirs));
     shared.take("b", id(1)).await;
     for action in [
-        Action::Acquire(request(id(1))),
-        Action::Inspect { limit: 1 },
+        Action::Take(request(id(1))),
+        Action::Look { limit: 1 },
         renew(id(1), TTL),
         release(id(1), Duration::ZERO),
     ] {
         let error = shared.act("a", action).await.unwrap_err();
         assert_eq!(error.kind(), leasehold::error::StoreErrorKind::Corrupt, "{error}");
     }
-    let lease = |name| leasehold_core::RenewLease::new(must(LockName::new(name)), id(1), TTL * 2);
-    let batch = Operation::Renew(vec![lease("a"), lease("b")]);
+    let keep = Keep::new(request(id(1)).request, TTL * 2);
+    let lease = |name| (must(LockName::new(name)), keep.clone());
+    let batch = Operation::Keep(vec![lease("a"), lease("b")]);
     let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };
     assert_eq!(replies[0], Reply::Refused(leasehold_core::Refusal::Damaged));
-    assert!(matches!(replies[1], Reply::Granted(_)), "one damaged key fails no other renewal");
+    assert!(matches!(replies[1], Reply::Kept { .. }), "one damaged key fails no other renewal");
     let kept: String = must(redis::cmd("HGET").arg("a").arg("f").query(&mut shared.theirs));
     assert_eq!(kept, "v");
 }

@@ -14,7 +14,6 @@ mod full_log;
 mod network;
 mod pages;
 mod quarantine;
-mod quick;
 mod roles;
 mod sessions;
 mod shortage;

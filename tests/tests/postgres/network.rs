@@ -11,8 +11,9 @@ use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Postgres, Proxy, must};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
-use crate::faults::{NAME, fence, held, is_taken};
+use crate::faults::{NAME, fence, held, is_taken, session};
 use crate::installed;
 
 /// A lease that ends during the test.
@@ -32,15 +33,31 @@ impl Scene {
         let proxy = must(Proxy::start_unread(server.port()));
         let far = must(Client::connect(&Postgres::url_through(&proxy)).await);
         let near = must(Client::connect(&server.url()).await);
-        // From now on a grant takes one round trip.
-        must(held(&far).await.release().await);
         Some(Self { server, proxy, far, near })
     }
 
     /// The token with which the name is held, as the server knows it.
     async fn token(&self) -> Option<FencingToken> {
         let status = must(self.near.admin().inspect(NAME).await);
-        status.holders.first().map(|holder| holder.token)
+        status.holders.first().and_then(|holder| holder.token)
+    }
+
+    /// Begins some work of the far client that ends in a write, and keeps the answer to the write
+    /// from the client.
+    async fn unheard<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        // The step reads the record, and its write waits for this lock.
+        let stop = must(session(&self.server).await);
+        must(stop.batch_execute("BEGIN; LOCK TABLE leasehold.lock IN SHARE MODE").await);
+        let working = tokio::spawn(work);
+        let writes = "SELECT count(*) FROM pg_stat_activity \
+            WHERE wait_event_type = 'Lock' AND query LIKE '%close_2%'";
+        until("it writes", async || must(self.server.query(writes)).trim() == "1").await;
+        self.proxy.mute(true);
+        must(stop.batch_execute("COMMIT").await);
+        working
     }
 
     /// Loses the answer that the proxy keeps from its client.
@@ -53,9 +70,8 @@ impl Scene {
 #[tokio::test]
 async fn p4_a_grant_whose_answer_is_lost_is_the_one_that_its_caller_gets() {
     let Some(scene) = Scene::new().await else { return };
-    scene.proxy.mute(true);
     let far = scene.far.clone();
-    let acquiring = tokio::spawn(async move { held(&far).await });
+    let acquiring = scene.unheard(async move { held(&far).await }).await;
     until("it is granted", async || scene.token().await.is_some()).await;
     let granted = scene.token().await;
     scene.lose_the_answer();
@@ -70,8 +86,7 @@ async fn p4_a_grant_whose_answer_is_lost_is_the_one_that_its_caller_gets() {
 async fn p4_a_release_whose_answer_is_lost_touches_nobody_when_it_comes_again() {
     let Some(scene) = Scene::new().await else { return };
     let guard = held(&scene.far).await;
-    scene.proxy.mute(true);
-    let releasing = tokio::spawn(guard.release());
+    let releasing = scene.unheard(guard.release()).await;
     let next = held(&scene.near).await;
     scene.lose_the_answer();
     soon(releasing).await.unwrap().unwrap();
@@ -82,9 +97,8 @@ async fn p4_a_release_whose_answer_is_lost_touches_nobody_when_it_comes_again() 
 #[tokio::test]
 async fn p4_a_grant_whose_caller_has_gone_before_the_answer_is_given_back() {
     let Some(scene) = Scene::new().await else { return };
-    scene.proxy.mute(true);
     let far = scene.far.clone();
-    let acquiring = tokio::spawn(async move { held(&far).await });
+    let acquiring = scene.unheard(async move { held(&far).await }).await;
     until("it is granted", async || scene.token().await.is_some()).await;
     acquiring.abort();
     scene.proxy.mute(false);

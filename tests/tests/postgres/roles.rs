@@ -46,7 +46,7 @@ async fn a_role_needs_a_right_to_each_function_and_none_to_a_table() {
     let fence = format!("SELECT @.fence('a', {})", guard.token().get());
     assert!(may(&fencer, &fence) && !may(&holder, &fence) && !may(&nobody, &fence));
     for role in [&holder, &fencer, &nobody] {
-        for table in ["lock", "token", "number"] {
+        for table in ["lock", "token", "counter", "number"] {
             assert!(!may(role, &format!("SELECT * FROM @.{table}")), "{role}: {table}");
         }
     }

@@ -155,7 +155,7 @@ async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
     let schema = &database.schema;
     let begun = format!(
         "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
-         SELECT * FROM {schema}.open_1(ARRAY['a'])"
+         SELECT * FROM {schema}.open_2(ARRAY['a'])"
     );
     stopped.batch_execute(&begun).await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();

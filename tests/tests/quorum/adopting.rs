@@ -119,6 +119,24 @@ async fn a_lease_that_all_nodes_have_forgotten_is_adopted_by_nobody() {
     }
 }
 
+/// The other nodes are free, and remember for a while that the lease was adopted there.
+#[tokio::test]
+async fn a_lease_that_was_adopted_and_released_is_not_adopted_again_where_one_node_still_has_it() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    let (near, far) = (fleet.client().await, network.client().await);
+    let name = name("handed out");
+    let guard = must(soon(near.mutex(&name).ttl(TTL * 10).acquire()).await);
+    must(guard.renew().await);
+    fleet.until(2, &name, |status| !status.holders.is_empty()).await;
+    let lease = must(guard.into_lease());
+    network.swallow(&[2], true);
+    must(soon(must(soon(far.adopt(lease.clone())).await).release()).await);
+    assert!(!fleet.seen_by(2, &name).await.holders.is_empty());
+    let refused = soon(near.adopt(lease)).await.unwrap_err();
+    assert!(matches!(refused, Error::NotAdopted { .. }), "{refused:?}");
+}
+
 /// The replies of a majority are lost. When asked again, the nodes repeat them.
 #[tokio::test]
 async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
@@ -130,7 +148,7 @@ async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
     for fault in [Fault::BreakReply(0), Fault::LoseReply, Fault::RepeatRequest] {
         let guard = must(soon(near.mutex(&name).ttl(TTL).acquire()).await);
         let lease = must(guard.into_lease());
-        let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Adopt, fault));
+        let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Take, fault));
         let guard = must(soon(far.adopt(lease.clone())).await);
         for lost in struck {
             soon(lost.happened()).await;

@@ -52,10 +52,10 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     assert!(right.micros() < token.micros() + 50_000_000, "nobody was carried along");
 }
 
-/// Tokens stay in order beyond the memory of the nodes on one condition. That memory is longer than
-/// two leads of a ballot plus the difference of the clocks. It is 30 s at least, and nodes believe
-/// each other up to one lead. A client that connects gets an error about clocks beyond that, and a
-/// warning about clocks near it.
+/// Tokens stay in order beyond the memory of a node on one condition. Its quarantine is longer than
+/// two leads of a ballot plus the difference of the clocks. Nodes believe each other up to one
+/// lead. A client that connects gets an error about clocks beyond that, and a warning about clocks
+/// near it.
 #[tokio::test]
 async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
     let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());
@@ -131,6 +131,19 @@ async fn h11_a_client_whose_clock_is_ten_minutes_off_is_served_like_any_other() 
     assert!(ahead_us < 10_000_000, "tokens are as the nodes' clocks are, not as the clients'");
 }
 
+/// The first tokens that it proposes are refused by all nodes.
+#[tokio::test]
+async fn h11_a_client_whose_clock_has_gained_a_minute_reads_those_of_the_nodes_again() {
+    let (ours, theirs) = (FakeClock::new(), FakeClock::new());
+    let (subject, nodes) = (subject(&ours), memory_nodes(3, &theirs));
+    let client = client(&nodes, ours.clone()).await;
+    let before = take_turns(&subject, &[&client]).await;
+    ours.advance(Duration::from_secs(60));
+    let after = take_turns(&subject, &[&client]).await;
+    assert!(before.iter().chain(&after).is_sorted_by(|a, b| a < b), "{before:?}, {after:?}");
+    assert!(after.iter().all(|token| token.micros() < theirs.wall_us() + 10_000_000));
+}
+
 /// Two clients whose clocks stand still propose the same ballots all the time.
 #[tokio::test]
 async fn h13_equal_ballots_give_no_token_twice() {
@@ -149,7 +162,7 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     let id = HolderId { client: ClientId(666), attempt: 1 };
     let poison = request(id).with_ttl(TTL).with_ballot(Some(1 << 52));
     for node in &nodes {
-        let action = Action::Acquire(poison.clone());
+        let action = Action::Take(poison.clone());
         let operation = Operation::On { name: name.clone(), action };
         let reply = must(node.execute(operation).await).reply;
         assert_eq!(reply, Reply::Refused(Refusal::Ballot));

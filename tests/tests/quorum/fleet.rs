@@ -61,7 +61,7 @@ impl Fleet {
     /// The status of a name on one node.
     pub(crate) async fn seen_by(&self, index: usize, name: &LockName) -> Status {
         let store = must(Redis::open(options_of(&self.servers[index].url())).await);
-        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 10 } };
+        let look = Operation::On { name: name.clone(), action: Action::Look { limit: 10 } };
         match must(store.execute(look).await).reply {
             Reply::Status(status) => *status,
             other => panic!("{other:?}"),

@@ -56,7 +56,7 @@ async fn h5_with_the_guard_a_node_that_is_restarted_without_its_data_makes_no_se
     })
     .await;
     let held = fleet.seen_by(2, first.name()).await.holders;
-    assert_eq!(held.first().map(|holder| holder.token), Some(first.token()));
+    assert_eq!(held.first().and_then(|holder| holder.token), Some(first.token()));
     assert!(soon(lock(&two).try_acquire()).await.is_err(), "it still is not granted");
     must(first.ensure_held());
 }

@@ -92,7 +92,7 @@ async fn h1_a_node_that_was_down_at_the_start_joins_when_it_comes_up() {
     must(fleet.servers[0].restart(Data::Dropped));
     let token = guard.token();
     let is_there =
-        |status: &leasehold::admin::Status| status.holders.iter().any(|h| h.token == token);
+        |status: &leasehold::admin::Status| status.holders.iter().any(|h| h.token == Some(token));
     fleet.until(0, &name, is_there).await;
     must(fleet.servers[1].kill9());
     must(guard.release().await);

@@ -51,7 +51,7 @@ async fn h8_renewals_that_reach_a_minority_end_nothing_before_the_time_is_over()
     // The lease was not released on these nodes either.
     for index in [3, 4] {
         let holders = fleet.seen_by(index, &name).await.holders;
-        assert_eq!(holders.iter().map(|h| h.token).collect::<Vec<_>>(), [guard.token()]);
+        assert_eq!(holders.iter().map(|h| h.token).collect::<Vec<_>>(), [Some(guard.token())]);
     }
     assert_eq!(soon(guard.lost()).await, Some(LossReason::Expired));
 }
@@ -77,12 +77,10 @@ async fn h9_a_node_that_has_lost_the_record_is_given_it_back() {
     let client = fleet.client().await;
     let name = name("healed");
     let guard = must(client.mutex(&name).ttl(TTL).acquire().await);
-    let token = guard.token();
     for index in 0..3 {
         must(fleet.servers[index].restart(Data::Dropped));
-        let is_back = |status: &Status| {
-            status.holders.iter().any(|holder| holder.token == token && holder.id == guard.holder())
-        };
+        let is_back =
+            |status: &Status| status.holders.iter().any(|holder| holder.id == guard.holder());
         fleet.until(index, &name, is_back).await;
         must(guard.ensure_held());
     }
@@ -107,14 +105,15 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     assert!(taken.token() > guard.token());
     must(guard.renew().await.map(drop));
     let seen = fleet.seen_by(0, &name).await;
-    assert_eq!(seen.holders.iter().map(|h| h.token).collect::<Vec<_>>(), [taken.token()]);
+    assert_eq!(seen.holders.iter().map(|h| h.id).collect::<Vec<_>>(), [taken.holder()]);
     must(taken.release().await);
     must(guard.renew().await.map(drop));
-    assert!(fleet.seen_by(0, &name).await.holders.is_empty(), "a newer token was granted there");
+    // The node is free now, and grants the name to the holder as to anybody.
+    fleet.until(0, &name, |status| status.holders.iter().any(|h| h.id == guard.holder())).await;
     must(guard.ensure_held());
 }
 
-/// A holder that has adopted its lease is like any other: it takes back what a node has forgotten.
+/// A holder that has adopted its lease is like any other: it restores what a node has forgotten.
 #[tokio::test]
 async fn a_lease_that_was_handed_over_is_renewed_by_its_new_holder() {
     let fleet = Fleet::start(3);

@@ -118,7 +118,7 @@ async fn a_node_that_is_a_replica_when_it_is_first_reached_counts_once_it_is_pro
     let acquire = async || {
         let attempt = attempts.fetch_add(1, Ordering::Relaxed);
         let request = request(HolderId { client: ClientId(1), attempt });
-        let action = Action::Acquire(request);
+        let action = Action::Take(request);
         store.execute(Operation::On { name: name(&format!("{attempt}")), action }).await
     };
     until("the client sees a replica", async || {

@@ -11,7 +11,7 @@ use leasehold::admin::{ClientId, HolderId};
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
 use leasehold::time::FakeClock;
-use leasehold_core::{Action, Answer, BoxFuture, Operation, Reply};
+use leasehold_core::{Action, Answer, BoxFuture, End, Operation, Reply};
 use leasehold_testkit::harness::request;
 use leasehold_testkit::{Subject, must};
 use tokio::sync::watch;
@@ -25,12 +25,12 @@ const LONG: Duration = Duration::from_secs(10);
 const OURS: HolderId = HolderId { client: ClientId(1), attempt: 1 };
 const THEIRS: HolderId = HolderId { client: ClientId(2), attempt: 1 };
 
-/// A node that counts the cancels that it gets, and whose answers may be held back.
+/// A node that counts the ends that it gets, and whose answers may be held back.
 #[derive(Clone, Debug)]
 struct Node {
     memory: Memory,
     answers: Arc<watch::Sender<bool>>,
-    cancels: Arc<AtomicUsize>,
+    ends: Arc<AtomicUsize>,
     /// The node lacks a right: it grants without an answer, and ends nothing.
     is_poor: Arc<AtomicBool>,
 }
@@ -38,7 +38,7 @@ struct Node {
 impl Node {
     fn new(memory: Memory) -> Self {
         let answers = Arc::new(watch::Sender::new(true));
-        Self { memory, answers, cancels: Arc::default(), is_poor: Arc::default() }
+        Self { memory, answers, ends: Arc::default(), is_poor: Arc::default() }
     }
 
     fn answer(&self, answers: bool) {
@@ -46,8 +46,8 @@ impl Node {
     }
 
     async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
-        if let Operation::On { action: Action::Cancel { .. }, .. } = &operation {
-            self.cancels.fetch_add(1, Ordering::Relaxed);
+        if let Operation::On { action: Action::End(_), .. } = &operation {
+            self.ends.fetch_add(1, Ordering::Relaxed);
         }
         // A request that comes while nothing is answered gets no answer later either.
         if !*self.answers.borrow() {
@@ -55,7 +55,7 @@ impl Node {
         }
         if self.is_poor.load(Ordering::Relaxed) {
             let denied = StoreError::new(StoreErrorKind::Denied, "a right is missing");
-            if let Operation::On { action: Action::Cancel { .. }, .. } = &operation {
+            if let Operation::On { action: Action::End(_), .. } = &operation {
                 return Err(denied);
             }
             return self.memory.execute(operation).await.and(Err(denied.maybe_executed()));
@@ -64,9 +64,8 @@ impl Node {
     }
 
     /// Who holds the name here.
-    fn holders(&self) -> Vec<HolderId> {
-        let record = self.memory.record(&name("a")).unwrap_or_default();
-        record.holds.iter().map(|hold| hold.id).collect()
+    fn holders(&self) -> Vec<ClientId> {
+        self.memory.record(&name("a")).unwrap_or_default().holders()
     }
 }
 
@@ -101,7 +100,7 @@ impl World {
         let quorum = must(Quorum::with_clock(stores.collect(), clock.clone()));
         let world = Self { clock, subject, nodes, quorum };
         // From now on, the quorum has a sample of each node's clock.
-        world.ask(&world.quorum, Action::Inspect { limit: 1 }).await;
+        world.ask(&world.quorum, Action::Look { limit: 1 }).await;
         world.subject.pass(LONG).await;
         world
     }
@@ -121,11 +120,11 @@ impl World {
         }
     }
 
-    fn cancels(&self) -> usize {
-        self.nodes.iter().map(|node| node.cancels.load(Ordering::Relaxed)).sum()
+    fn ends(&self) -> usize {
+        self.nodes.iter().map(|node| node.ends.load(Ordering::Relaxed)).sum()
     }
 
-    fn holders(&self) -> Vec<Vec<HolderId>> {
+    fn holders(&self) -> Vec<Vec<ClientId>> {
         self.nodes.iter().map(Node::holders).collect()
     }
 }
@@ -134,87 +133,80 @@ fn on(action: Action) -> Operation {
     Operation::On { name: name("a"), action }
 }
 
-fn acquire(id: HolderId) -> Action {
-    Action::Acquire(request(id))
+fn take(id: HolderId) -> Action {
+    Action::Take(request(id))
 }
 
-fn release(id: HolderId) -> Action {
-    Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
-}
-
-fn cancel(id: HolderId) -> Action {
-    Action::Cancel { id, unanswered: false }
+fn end(id: HolderId) -> Action {
+    Action::End(End::new(request(id).request))
 }
 
 #[tokio::test]
 async fn a_call_that_comes_back_too_late_does_not_cancel_the_lease_that_its_successor_has_won() {
     let world = World::new(3).await;
     world.answers(&[0, 1], false);
-    let mut first = world.quorum.execute(on(acquire(OURS)));
+    let mut first = world.quorum.execute(on(take(OURS)));
     assert!(poll!(&mut first).is_pending());
     world.answers(&[0, 1], true);
-    let won = world.ask(&world.quorum, acquire(OURS)).await;
+    let won = world.ask(&world.quorum, take(OURS)).await;
     assert!(matches!(won, Reply::Granted(_)), "{won:?}");
     // The first call finds that two of three nodes have not answered it in time.
     world.clock.advance(LONG);
-    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Stale);
+    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Closed);
     world.subject.pass(LONG).await;
-    assert_eq!((world.cancels(), world.holders()), (0, vec![vec![OURS]; 3]));
+    assert_eq!((world.ends(), world.holders()), (0, vec![vec![OURS.client]; 3]));
 }
 
 #[tokio::test]
 async fn a_call_that_pauses_asks_no_more_once_its_successor_has_won_and_released() {
     let world = World::new(3).await;
-    world.they(1..3, acquire(THEIRS)).await;
-    let mut first = world.quorum.execute(on(acquire(OURS)));
+    world.they(1..3, take(THEIRS)).await;
+    let mut first = world.quorum.execute(on(take(OURS)));
     // It has let go of the first node, and is about to ask again.
-    while world.cancels() == 0 || world.holders()[0] == [OURS] {
+    while world.ends() == 0 || world.holders()[0] == [OURS.client] {
         assert!(poll!(&mut first).is_pending());
         tokio::task::yield_now().await;
     }
     assert!(poll!(&mut first).is_pending());
-    world.they(1..3, release(THEIRS)).await;
-    let won = world.ask(&world.quorum, acquire(OURS)).await;
+    world.they(1..3, end(THEIRS)).await;
+    let won = world.ask(&world.quorum, take(OURS)).await;
     assert!(matches!(won, Reply::Granted(_)), "{won:?}");
-    assert_eq!(world.ask(&world.quorum, release(OURS)).await, Reply::Released);
+    assert_eq!(world.ask(&world.quorum, end(OURS)).await, Reply::Ended(true));
     world.subject.pass(LONG).await;
-    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Stale);
+    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Closed);
     assert_eq!(world.holders(), [[]; 3]);
 }
 
 #[tokio::test]
 async fn an_attempt_that_a_silent_node_has_yet_to_end_is_not_won_and_the_next_ends_everywhere() {
     let world = World::new(5).await;
-    world.they(2..5, acquire(THEIRS)).await;
+    world.they(2..5, take(THEIRS)).await;
     world.answers(&[1], false);
-    let mut split = world.quorum.execute(on(acquire(OURS)));
+    let mut split = world.quorum.execute(on(take(OURS)));
     assert!(poll!(&mut split).is_pending(), "one node has not answered");
-    world.they(2..5, release(THEIRS)).await;
+    world.they(2..5, end(THEIRS)).await;
     let mut reply = must(world.subject.drive(split).await).reply;
     let mut id = OURS;
     while let Reply::Busy { .. } = reply {
         id.attempt += 1;
-        reply = world.ask(&world.quorum, acquire(id)).await;
+        reply = world.ask(&world.quorum, take(id)).await;
     }
     assert!(matches!(reply, Reply::Granted(_)), "{reply:?}");
     world.answers(&[1], true);
-    assert_eq!(world.ask(&world.quorum, release(id)).await, Reply::Released);
+    assert_eq!(world.ask(&world.quorum, end(id)).await, Reply::Ended(true));
     world.subject.pass(LONG).await;
     assert_eq!(world.holders(), [[]; 5]);
 }
 
 #[tokio::test]
 async fn what_a_majority_has_ended_is_ended_again_without_a_wait_for_a_node_that_is_silent() {
-    for end in [cancel, release] {
-        let world = World::new(3).await;
-        world.ask(&world.quorum, acquire(OURS)).await;
-        world.answers(&[2], false);
-        let first = world.ask(&world.quorum, end(OURS)).await;
-        let mut again = world.quorum.execute(on(end(OURS)));
-        let Poll::Ready(again) = poll!(&mut again) else { panic!("it waits after {first:?}") };
-        let reply = must(again).reply;
-        assert!(matches!(reply, Reply::Cancelled(_) | Reply::Released), "{reply:?}");
-    }
+    let world = World::new(3).await;
+    world.ask(&world.quorum, take(OURS)).await;
+    world.answers(&[2], false);
+    assert_eq!(world.ask(&world.quorum, end(OURS)).await, Reply::Ended(true));
+    let mut again = world.quorum.execute(on(end(OURS)));
+    let Poll::Ready(again) = poll!(&mut again) else { panic!("it waits") };
+    assert_eq!(must(again).reply, Reply::Ended(true));
 }
 
 #[tokio::test]
@@ -224,11 +216,11 @@ async fn an_attempt_that_nodes_may_not_end_is_ended_once_their_right_is_back() {
         world.nodes.iter().for_each(|node| node.is_poor.store(is_poor, Ordering::Relaxed));
     };
     poor(true);
-    let refused = world.subject.drive(world.quorum.execute(on(acquire(OURS)))).await.unwrap_err();
+    let refused = world.subject.drive(world.quorum.execute(on(take(OURS)))).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Denied);
     assert!(refused.may_have_executed(), "the caller has to cancel it");
-    assert_eq!(world.holders()[..2], [[OURS]; 2]);
-    let refused = world.subject.drive(world.quorum.execute(on(cancel(OURS)))).await.unwrap_err();
+    assert_eq!(world.holders()[..2], [[OURS.client]; 2]);
+    let refused = world.subject.drive(world.quorum.execute(on(end(OURS)))).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Denied);
     poor(false);
     world.subject.pass(LONG).await;

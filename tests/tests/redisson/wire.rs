@@ -8,8 +8,8 @@ use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation,
-    Reply, StoreError,
+    Action, Answer, ClientId, Description, End, HolderId, HolderInfo, Keep, LockName, Operation,
+    Reply, Request, StoreError, Take,
 };
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{Cluster, RedisServer, must, options_of};
@@ -48,14 +48,14 @@ impl Shared {
 
     /// The time since which the only holder holds, in µs by the server's clock.
     async fn since_us(&self) -> u64 {
-        let answer = must(self.answer(Action::Inspect { limit: 2 }).await);
+        let answer = must(self.answer(Action::Look { limit: 2 }).await);
         let Reply::Status(status) = &answer.reply else { panic!("{answer:?}") };
         let [holder] = &status.holders[..] else { panic!("{answer:?}") };
-        answer.now.lease_us - micros(holder.held_for)
+        answer.now.unwrap().lease_us - micros(holder.held_for)
     }
 
     async fn acquire(&self, attempt: u64, mode: Mode) -> Reply {
-        must(self.act(Action::Acquire(request(attempt, mode))).await)
+        must(self.act(Action::Take(request(attempt, mode))).await)
     }
 
     fn keys(&mut self) -> Vec<String> {
@@ -81,15 +81,21 @@ fn id(attempt: u64) -> HolderId {
 
 const OWNER: &str = "00000000-0000-0000-0000-000000000abc";
 
-fn request(attempt: u64, mode: Mode) -> Acquire {
-    Acquire::new(id(attempt), mode, TTL)
-        .with_nonce(7)
-        .with_not_after((1 << 53) - 1)
-        .with_info(HolderInfo::new("db-7", 42).with_label(Some("nightly".to_owned())))
+fn request(attempt: u64, mode: Mode) -> Take {
+    let info = HolderInfo::new("db-7", 42).with_label(Some("nightly".to_owned()));
+    Take::new(Request::new(id(attempt), mode, info), TTL)
+}
+
+fn end(attempt: u64) -> End {
+    End::new(request(attempt, Mode::Exclusive).request)
 }
 
 fn release(attempt: u64) -> Action {
-    Action::Release { id: id(attempt), cooldown: Duration::ZERO, unanswered: false }
+    Action::End(end(attempt))
+}
+
+fn keep(attempt: u64, mode: Mode, ttl: Duration) -> Keep {
+    Keep::new(request(attempt, mode).request, ttl)
 }
 
 #[tokio::test]
@@ -105,7 +111,7 @@ async fn a_hold_of_ours_is_an_owner_with_one_entry_and_a_key_that_ends_with_it()
             let left: u64 = must(redis::cmd("PTTL").arg(key).query(&mut shared.theirs));
             assert!(left <= 30_001, "{left}");
         }
-        assert!(matches!(shared.act(release(1)).await, Ok(Reply::Released)));
+        assert!(matches!(shared.act(release(1)).await, Ok(Reply::Ended(true))));
         assert!(shared.keys().is_empty(), "and nothing stays");
     }
 }
@@ -179,14 +185,12 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
 #[tokio::test]
 async fn a_late_copy_of_an_acquire_that_was_given_up_takes_nothing() {
     let mut shared = Shared::start().await;
-    let given_up = |attempt| Action::Cancel { id: id(attempt), unanswered: true };
-    let cancelled = must(shared.act(given_up(1)).await);
-    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Unknown));
-    assert_eq!(shared.acquire(1, Mode::Exclusive).await, Reply::Stale);
+    let given_up = |attempt| Action::End(end(attempt).with_closes(true));
+    assert_eq!(must(shared.act(given_up(1)).await), Reply::Ended(false));
+    assert_eq!(shared.acquire(1, Mode::Exclusive).await, Reply::Closed);
     shared.acquire(2, Mode::Exclusive).await;
-    let cancelled = must(shared.act(given_up(2)).await);
-    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
-    assert_eq!(shared.acquire(2, Mode::Exclusive).await, Reply::Stale);
+    assert_eq!(must(shared.act(given_up(2)).await), Reply::Ended(true));
+    assert_eq!(shared.acquire(2, Mode::Exclusive).await, Reply::Closed);
     assert!(shared.fields().is_empty());
 }
 
@@ -194,12 +198,12 @@ async fn a_late_copy_of_an_acquire_that_was_given_up_takes_nothing() {
 async fn a_late_copy_of_an_acquire_whose_lease_was_adopted_takes_nothing() {
     let mut shared = Shared::start().await;
     for (from, mode) in [(1, Mode::Exclusive), (3, Mode::Shared)] {
-        let Reply::Granted(grant) = shared.acquire(from, mode).await else { panic!("{mode:?}") };
-        let adopt = Adopt::new(id(from), Some(grant.token), request(from + 1, mode));
-        assert!(matches!(shared.act(Action::Adopt(adopt)).await, Ok(Reply::Granted(_))));
-        assert_eq!(shared.acquire(from, mode).await, Reply::Stale, "while the adopter holds");
-        assert!(matches!(shared.act(release(from + 1)).await, Ok(Reply::Released)));
-        assert_eq!(shared.acquire(from, mode).await, Reply::Stale);
+        assert!(matches!(shared.acquire(from, mode).await, Reply::Granted(_)));
+        let adopt = Action::Take(request(from + 1, mode).with_from(Some(id(from))));
+        assert!(matches!(shared.act(adopt).await, Ok(Reply::Granted(_))));
+        assert_eq!(shared.acquire(from, mode).await, Reply::Closed, "while the adopter holds");
+        assert!(matches!(shared.act(release(from + 1)).await, Ok(Reply::Ended(true))));
+        assert_eq!(shared.acquire(from, mode).await, Reply::Closed);
         assert!(shared.fields().is_empty());
     }
 }
@@ -210,14 +214,14 @@ async fn a_late_copy_of_an_acquire_takes_nothing_after_a_cooldown_either() {
     for (first, mode) in [(1, Mode::Exclusive), (3, Mode::Shared)] {
         assert!(matches!(shared.acquire(first, mode).await, Reply::Granted(_)));
         let cooldown = Duration::from_millis(1);
-        let release_late = Action::Release { id: id(first), cooldown, unanswered: true };
-        assert_eq!(must(shared.act(release_late).await), Reply::Released);
+        let release_late = Action::End(end(first).with_cooldown(cooldown).with_closes(true));
+        assert_eq!(must(shared.act(release_late).await), Reply::Ended(true));
         let writer = first + 1;
         let is_over =
             async || matches!(shared.acquire(writer, Mode::Exclusive).await, Reply::Granted(_));
         until("the cooldown is over", is_over).await;
         must(shared.act(release(writer)).await);
-        assert_eq!(shared.acquire(first, mode).await, Reply::Stale);
+        assert_eq!(shared.acquire(first, mode).await, Reply::Closed);
         assert!(shared.fields().is_empty());
     }
 }
@@ -225,10 +229,8 @@ async fn a_late_copy_of_an_acquire_takes_nothing_after_a_cooldown_either() {
 #[tokio::test]
 async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
     let mut shared = Shared::start().await;
-    for gives_up in [
-        Action::Cancel { id: id(1), unanswered: true },
-        Action::Release { id: id(1), cooldown: Duration::ZERO, unanswered: true },
-    ] {
+    for closes in [true, false] {
+        let gives_up = Action::End(end(1).with_closes(closes));
         for attempt in [1, 2] {
             let reply = shared.acquire(attempt, Mode::Shared).await;
             assert!(matches!(reply, Reply::Granted(_)), "{reply:?}");
@@ -248,19 +250,20 @@ async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
 #[tokio::test]
 async fn who_has_a_counted_token_holds_since_its_grant() {
     let shared = Shared::start_with("redisson-fenced").await;
-    let granted = must(shared.answer(Action::Acquire(request(1, Mode::Exclusive))).await);
-    let Reply::Granted(grant) = granted.reply else { panic!("{granted:?}") };
-    assert_eq!(shared.since_us().await, granted.now.lease_us);
-    must(shared.act(Action::Describe { id: id(1), info: HolderInfo::default() }).await);
-    must(shared.act(Action::Renew { id: id(1), ttl: TTL }).await);
-    assert_eq!(shared.since_us().await, granted.now.lease_us);
-    let adopt = Adopt::new(id(1), Some(grant.token), request(2, Mode::Exclusive));
-    let adopted = must(shared.answer(Action::Adopt(adopt)).await);
-    let Reply::Granted(grant) = adopted.reply else { panic!("{adopted:?}") };
-    assert_eq!(shared.since_us().await, adopted.now.lease_us);
-    let revoke = Action::Revoke { id: id(2), token: grant.token, force: false };
-    assert_eq!(must(shared.act(revoke).await), Reply::Revoked(true));
-    assert_eq!(shared.since_us().await, adopted.now.lease_us);
+    let Reply::Granted(grant) = shared.acquire(1, Mode::Exclusive).await else { panic!() };
+    let since_us = shared.since_us().await;
+    let renewal = keep(1, Mode::Exclusive, TTL);
+    let description = Box::new(Description::new(grant.token, HolderInfo::default()));
+    must(shared.act(Action::Keep(renewal.clone().with_description(Some(description)))).await);
+    must(shared.act(Action::Keep(renewal)).await);
+    assert_eq!(shared.since_us().await, since_us);
+    let adopt = Action::Take(request(2, Mode::Exclusive).with_from(Some(id(1))));
+    assert!(matches!(shared.act(adopt).await, Ok(Reply::Granted(_))));
+    let adopted_us = shared.since_us().await;
+    assert!(adopted_us > since_us);
+    let revoke = Action::Revoke { id: id(2), force: false };
+    assert_eq!(must(shared.act(revoke).await), Reply::Ended(true));
+    assert_eq!(shared.since_us().await, adopted_us);
 }
 
 #[tokio::test]
@@ -270,24 +273,24 @@ async fn no_verb_of_ours_touches_what_redisson_holds() {
     for fields in [vec![theirs, "2"], vec!["mode", "write", &format!("{theirs}:write"), "1"]] {
         must(redis::cmd("HSET").arg("a").arg(&fields).exec(&mut shared.theirs));
         must(redis::cmd("PEXPIRE").arg("a").arg(60_000).exec(&mut shared.theirs));
-        let end = |theirs: &mut Connection| -> u64 {
+        let ends = |theirs: &mut Connection| -> u64 {
             must(redis::cmd("PEXPIRETIME").arg("a").query(theirs))
         };
-        let before = (shared.fields(), end(&mut shared.theirs));
-        let (id, ttl) = (id(1), TTL);
+        let before = (shared.fields(), ends(&mut shared.theirs));
         for action in [
-            Action::Acquire(request(1, Mode::Exclusive)),
-            Action::Acquire(request(1, Mode::Shared)),
-            Action::Renew { id, ttl },
-            Action::Poll { id, ttl },
-            Action::Describe { id, info: HolderInfo::default() },
-            Action::Cancel { id, unanswered: false },
-            Action::Release { id, cooldown: TTL, unanswered: false },
-            Action::Revoke { id, token: leasehold::FencingToken::from_micros(1), force: true },
+            Action::Take(request(1, Mode::Exclusive)),
+            Action::Take(request(1, Mode::Shared)),
+            Action::Take(request(1, Mode::Exclusive).with_from(Some(id(2)))),
+            Action::Keep(keep(1, Mode::Exclusive, TTL)),
+            release(1),
+            Action::End(end(1).with_cooldown(TTL)),
+            Action::Revoke { id: id(1), force: true },
         ] {
             let reply = must(shared.act(action.clone()).await);
-            assert!(!matches!(reply, Reply::Granted(_) | Reply::Released), "{action:?}: {reply:?}");
-            assert_eq!((shared.fields(), end(&mut shared.theirs)), before, "{action:?}");
+            let is_done =
+                matches!(reply, Reply::Granted(_) | Reply::Kept { .. } | Reply::Ended(true));
+            assert!(!is_done, "{action:?}: {reply:?}");
+            assert_eq!((shared.fields(), ends(&mut shared.theirs)), before, "{action:?}");
             must(
                 redis::cmd("DEL")
                     .arg(format!("{{a}}:{OWNER}:1:rwlock_timeout:1"))
@@ -328,29 +331,14 @@ async fn a_reader_is_promised_no_more_than_their_watchdog_leaves_it() {
         long.ttl = TTL * 2;
         long
     };
-    let error = shared.act(Action::Acquire(long(Mode::Shared))).await.unwrap_err();
+    let error = shared.act(Action::Take(long(Mode::Shared))).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert!(error.to_string().contains("lockWatchdogTimeout"), "{error}");
     shared.acquire(1, Mode::Shared).await;
-    let renew = Action::Renew { id: id(1), ttl: TTL * 2 };
-    let name = must(LockName::new("a"));
-    let answer = must(shared.store.execute(Operation::On { name, action: renew }).await);
-    let Reply::Granted(grant) = answer.reply else { panic!("{answer:?}") };
-    assert!(grant.deadline_us < answer.now.lease_us + 30_001_000);
-    must(shared.act(release(1)).await);
-    assert!(matches!(
-        shared.act(Action::Acquire(long(Mode::Exclusive))).await,
-        Ok(Reply::Granted(_))
-    ));
-}
-
-#[tokio::test]
-async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
-    let shared = Shared::start().await;
-    let remembered = request(1, Mode::Exclusive).with_remember(TTL);
-    let error = shared.act(Action::Acquire(remembered)).await.unwrap_err();
+    let error = shared.act(Action::Keep(keep(1, Mode::Shared, TTL * 2))).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-    assert!(error.to_string().contains("is not remembered"), "{error}");
+    must(shared.act(release(1)).await);
+    assert!(matches!(shared.act(Action::Take(long(Mode::Exclusive))).await, Ok(Reply::Granted(_))));
 }
 
 #[tokio::test]

@@ -27,7 +27,11 @@ impl Store for Claims {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        let is_claim = matches!(operation, Operation::On { action: Action::Poll { .. }, .. });
+        let is_claim = match &operation {
+            Operation::On { action: Action::Take(take), .. } => take.place.is_some(),
+            Operation::On { action, .. } => matches!(action, Action::Keep(_)),
+            _ => false,
+        };
         if is_claim && self.are_refused.load(Ordering::Relaxed) {
             let error = StoreError::new(StoreErrorKind::NotReplicated, "refused by the test");
             return Box::pin(async { Err(error) });
@@ -45,7 +49,7 @@ async fn enters_unclaimed(come_first: bool) -> bool {
     let clock = FakeClock::new();
     let memory = Memory::with_clock(clock.clone());
     let subject = Subject::fake(memory, clock);
-    let are_refused = Arc::new(AtomicBool::new(true));
+    let are_refused = Arc::new(AtomicBool::new(false));
     let claims =
         Claims { inner: subject.store(), come_first, are_refused: Arc::clone(&are_refused) };
     let (holder, waiter) = (subject.client().await, subject.client_of(claims).await);
@@ -60,6 +64,9 @@ async fn enters_unclaimed(come_first: bool) -> bool {
             holder.admin().inspect(&name).await.unwrap().waiting == 1
         })
         .await;
+    // By then the waiter has asked once more for messages that it may have missed.
+    subject.pass(Duration::from_millis(100)).await;
+    are_refused.store(true, Ordering::Relaxed);
     subject.drive(held.release()).await.unwrap();
     subject.pass(Duration::from_millis(500)).await;
     let entered = waiting.is_finished();

@@ -60,7 +60,7 @@ async fn d2_with_all_replicas_a_grant_survives_the_failover() {
         must(servers.promote(heir));
         let after = of(&servers, heir, "").await;
         let seen = must(after.admin().inspect(held.name()).await);
-        assert_eq!(seen.holders.first().map(|holder| holder.token), Some(held.token()));
+        assert_eq!(seen.holders.first().and_then(|holder| holder.token), Some(held.token()));
         assert!(must(try_acquire(&after, "a").await).is_none(), "it is held there too");
     }
 }

@@ -49,8 +49,10 @@ impl Out {
 impl Slow {
     async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
         let (id, is_poll) = match &operation {
-            Operation::On { action: Action::Acquire(request), .. } => (request.id, false),
-            Operation::On { action: Action::Poll { id, .. }, .. } => (*id, true),
+            Operation::On { action: Action::Take(take), .. } => {
+                (take.request.id, take.place.is_some())
+            }
+            Operation::On { action: Action::Keep(keep), .. } => (keep.request.id, false),
             _ => return self.inner.execute(operation).await,
         };
         self.out.lock().unwrap().begin(id, is_poll);

@@ -32,7 +32,7 @@ async fn d2_a_grant_that_all_replicas_have_survives_what_sentinels_do() {
     let other = connect(&fleet.url()).await;
     assert!(must(other.mutex("a").try_acquire().await).is_none(), "it is held there too");
     let status = must(other.admin().inspect(held.name()).await);
-    assert_eq!(status.holders.first().map(|holder| holder.token), Some(held.token()));
+    assert_eq!(status.holders.first().and_then(|holder| holder.token), Some(held.token()));
 }
 
 #[tokio::test]

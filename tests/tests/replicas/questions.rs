@@ -79,11 +79,11 @@ impl Pair {
 }
 
 fn acquire() -> Action {
-    Action::Acquire(request(ID).with_ttl(TTL).with_wait(true))
+    Action::Take(request(ID).with_ttl(TTL).with_waits(true))
 }
 
 fn poll() -> Action {
-    Action::Poll { id: ID, ttl: TTL }
+    Action::Take(request(ID).with_ttl(TTL).with_waits(true).with_place(Some(1)))
 }
 
 #[tokio::test]

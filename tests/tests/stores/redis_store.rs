@@ -8,7 +8,7 @@ use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Operation, Reply,
+    Action, Answer, ClientId, End, FencingToken, HolderId, LockName, Message, Operation, Reply,
     StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
@@ -26,12 +26,11 @@ fn on(name: &str, action: Action) -> Operation {
 }
 
 fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
-    let request = request(id).with_ttl(TTL).with_wait(wait);
-    on(name, Action::Acquire(request))
+    on(name, Action::Take(request(id).with_ttl(TTL).with_waits(wait)))
 }
 
 fn release(name: &str, id: HolderId) -> Operation {
-    on(name, Action::Release { id, cooldown: Duration::ZERO, unanswered: false })
+    on(name, Action::End(End::new(request(id).request)))
 }
 
 fn granted(answer: &Answer) -> FencingToken {
@@ -42,7 +41,7 @@ fn granted(answer: &Answer) -> FencingToken {
 async fn take_and_release(store: &Redis, name: &str) -> Result<FencingToken, StoreError> {
     let attempt = id(1, std::process::id().into());
     let token = granted(&store.execute(acquire(name, attempt, false)).await?);
-    assert_eq!(store.execute(release(name, attempt)).await?.reply, Reply::Released);
+    assert_eq!(store.execute(release(name, attempt)).await?.reply, Reply::Ended(true));
     Ok(token)
 }
 
@@ -103,14 +102,14 @@ async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
 }
 
 #[tokio::test]
-async fn names_are_listed_without_those_of_others() {
+async fn names_are_listed_with_those_that_cannot_be_read_and_without_those_of_others() {
     let server = RedisServer::start().unwrap();
     let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
     for name in ["a*1", "a*2", "ab", "%"] {
         granted(&store.execute(acquire(name, id(1, 1), false)).await.unwrap());
     }
     store.execute(release("a*2", id(1, 1))).await.unwrap();
-    server.command::<()>("SET lh:a*foreign 1").unwrap();
+    server.command::<()>("SET lh:{a*damaged} 1").unwrap();
     server.command::<()>("SET other:a*3 1").unwrap();
     let list = async |prefix: &str, limit| {
         let operation = Operation::List { prefix: prefix.into(), limit };
@@ -119,8 +118,8 @@ async fn names_are_listed_without_those_of_others() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(list("a*", 100).await, ["a*1"]);
-    assert_eq!(list("", 100).await, ["%", "a*1", "ab"]);
+    assert_eq!(list("a*", 100).await, ["a*1", "a*damaged"]);
+    assert_eq!(list("", 100).await, ["%", "a*1", "a*damaged", "ab"]);
     assert_eq!(list("", 2).await.len(), 2);
     assert_eq!(server.command_stats("keys").unwrap().0, 0);
 }
@@ -386,16 +385,16 @@ async fn a_half_open_subscription_is_noticed() {
 async fn a_key_of_another_type_is_left_as_it_is() {
     let server = RedisServer::start().unwrap();
     let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    server.command::<()>("SET lh:a mine").unwrap();
-    server.command::<()>("HSET lh:b field mine").unwrap();
+    server.command::<()>("SET lh:{a} mine").unwrap();
+    server.command::<()>("HSET lh:{b} field mine").unwrap();
     for name in ["a", "b"] {
         let error = store.execute(acquire(name, id(1, 1), false)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
         assert!(!error.may_have_executed());
         assert!(!error.to_string().contains('\n'), "{error}");
     }
-    assert_eq!(server.command::<String>("GET lh:a").unwrap(), "mine");
-    assert_eq!(server.command::<i64>("TTL lh:b").unwrap(), -1);
+    assert_eq!(server.command::<String>("GET lh:{a}").unwrap(), "mine");
+    assert_eq!(server.command::<i64>("TTL lh:{b}").unwrap(), -1);
 }
 
 #[tokio::test]
@@ -407,9 +406,8 @@ async fn the_documented_rights_of_a_holder_suffice() {
     store.execute(acquire("a", id(2, 1), true)).await.unwrap();
     store.execute(release("a", id(1, 1))).await.unwrap();
     assert!(matches!(next(&mut inbox).await, Message::Granted { .. }));
-    let poll = Action::Poll { id: id(2, 1), ttl: TTL };
-    granted(&store.execute(on("a", poll)).await.unwrap());
-    store.execute(on("a", Action::Inspect { limit: 10 })).await.unwrap();
+    granted(&store.execute(acquire("a", id(2, 1), true)).await.unwrap());
+    store.execute(on("a", Action::Look { limit: 10 })).await.unwrap();
     store.execute(release("a", id(2, 1))).await.unwrap();
     assert_eq!(server.acl_log().unwrap().len(), 0, "{:?}", server.acl_log());
 }

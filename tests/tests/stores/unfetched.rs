@@ -43,7 +43,6 @@ impl Scene {
                 Event::Granted { .. } => "granted",
                 Event::Released { .. } => "released",
                 Event::Renewed { .. } => "renewed",
-                Event::Warning { text, .. } if text.contains("for nobody") => "undelivered",
                 _ => return,
             };
             must(tell.lock()).push(what);
@@ -91,34 +90,20 @@ async fn a_grant_is_told_of_once_it_is_delivered_and_is_not_renewed_before() {
     scene.subject.pass(SOON).await;
     assert!(!scene.is_free("a").await && scene.told().is_empty(), "it is granted");
     scene.subject.pass(TOO_LONG).await;
-    assert_eq!(scene.told(), ["undelivered"]);
-    assert!(scene.is_free("a").await);
+    assert!(scene.told().is_empty() && scene.is_free("a").await);
     let guard = must(scene.subject.drive(waits).await);
     must(scene.subject.drive(guard.release()).await);
     assert_eq!(scene.told(), ["granted", "released"]);
-}
-
-#[tokio::test]
-async fn max_hold_counts_from_the_grant_and_not_from_when_it_was_fetched() {
-    let (scene, most) = (Scene::new().await, Duration::from_secs(5));
-    let guard = must(scene.subject.drive(scene.other.mutex("a").acquire()).await);
-    let lock = scene.client.mutex("a").ttl(TTL).max_hold(most);
-    let mut waits = pin!(lock.acquire());
-    scene.until_waiting("a", waits.as_mut()).await;
-    drop(guard);
-    scene.subject.pass(SOON).await;
-    let granted = scene.clock.now();
-    scene.subject.pass(Duration::from_secs(1)).await;
-    let guard = must(scene.subject.drive(waits).await);
-    scene.subject.drive(guard.lost()).await;
-    assert!(scene.clock.now() <= granted + most);
 }
 
 /// Checks the result of a waiter that was polled again: its guard holds.
 async fn check_holds(scene: &Scene, guard: &Guard) {
     must(guard.ensure_held());
     let holders = scene.status("a").await.holders;
-    assert_eq!(holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [guard.token()]);
+    assert_eq!(
+        holders.iter().map(|holder| holder.token).collect::<Vec<_>>(),
+        [Some(guard.token())]
+    );
     must(scene.subject.drive(guard.renew()).await);
 }
 
@@ -209,7 +194,7 @@ async fn names_that_are_kept_by_a_call_which_is_not_polled_are_given_back() {
         if is_handed_over {
             busy = None;
         }
-        scene.subject.pass(TOO_LONG).await;
+        scene.subject.pass(2 * TTL).await;
         assert!(scene.is_free("a").await);
         drop(busy);
         scene.subject.pass(TOO_LONG).await;
@@ -217,7 +202,7 @@ async fn names_that_are_kept_by_a_call_which_is_not_polled_are_given_back() {
         let guard = must(scene.subject.drive(waits).await);
         assert_eq!(guard.tokens().len(), 3);
         for (name, token) in guard.tokens() {
-            assert_eq!(scene.status(name.as_str()).await.holders[0].token, token);
+            assert_eq!(scene.status(name.as_str()).await.holders[0].token, Some(token));
         }
         must(guard.ensure_held());
     }

@@ -98,7 +98,7 @@ impl Store for Deadly {
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         match operation {
-            Operation::Renew(_) => panic!("on purpose, in the keeper"),
+            Operation::Keep(_) => panic!("on purpose, in the keeper"),
             other => self.0.execute(other),
         }
     }

@@ -90,7 +90,7 @@ async fn lost_by_damage(url: &str, damage: impl AsyncFnOnce()) {
 async fn a_lease_whose_record_is_damaged_is_held_to_its_end_and_lost_with_the_reason() {
     let server = must(RedisServer::start());
     let url = server.url();
-    lost_by_damage(&url, async || must(server.command::<()>("SET lh:a theirs"))).await;
+    lost_by_damage(&url, async || must(server.command::<()>("SET lh:{a} theirs"))).await;
     let place = must(tempfile::tempdir());
     let path = place.path().join("locks.db");
     let store = must(File::open(&path));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use leasehold::admin::LeaseId;
 use leasehold::{FencingToken, LockName};
 use rustix::process::Pid;
 
@@ -123,12 +124,15 @@ pub(crate) struct Revoke {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// The token that `show` printed, or the holder's own: only that lease is revoked
+    /// The token that `show` printed, or the holder's own, or the holder's id: only that lease is
+    /// revoked
     ///
-    /// A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
-    /// had the lease for 100 ms. From then on, `revoke` refuses the token of the task before.
-    #[arg(long, value_name = "TOKEN")]
-    pub(crate) token: FencingToken,
+    /// The token of a fresh lease is shown after 100 ms, the holder's id (`show --json`) from the
+    /// first moment. A program may pass a lease on among its tasks. `show` and `revoke` know a task
+    /// once it has had the lease for 100 ms. From then on, `revoke` refuses the token of the task
+    /// before.
+    #[arg(value_name = "TOKEN|HOLDER")]
+    pub(crate) lease: LeaseId,
     /// Ends the lease now, without waiting for its holder. Two holders may then work at the same
     /// time for a while
     #[arg(long, action = ArgAction::SetTrue)]

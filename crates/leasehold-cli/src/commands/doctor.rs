@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use leasehold::admin::LeaseId;
 use leasehold::store::{Finding, Level, Topic, examine};
 use leasehold::{Client, Error, LockName};
 use serde::Serialize;
@@ -121,7 +122,7 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for deadlock in deadlocks(&rows) {
         let revoke =
-            |it: &Wait<'_>| format!("`leasehold revoke {} --token {}`", it.name, it.holder.token);
+            |it: &Wait<'_>| format!("`leasehold revoke {} {}`", it.name, LeaseId::of(it.holder));
         let revokes = deadlock.0.iter().map(revoke).collect::<Vec<_>>().join(" or ");
         let found = format!("probably a deadlock: {deadlock}");
         let risk = "they wait for ever, because the leases that they hold are renewed";
@@ -139,8 +140,7 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
     if let Some(words) = unreadable_in_words(names.len()) {
         let first = names[..names.len().min(MOST_NAMED)].join(", ");
         let (found, risk) = (format!("{words}: {first}"), "nobody can take or renew such a name");
-        let remedy =
-            "use one release of leasehold everywhere; `leasehold ls` says why for each name";
+        let remedy = "`leasehold ls` says why, and what to do, for each name";
         findings.push(Topic(place, "records").danger(found, risk, remedy));
     }
     findings

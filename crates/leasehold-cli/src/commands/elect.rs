@@ -151,7 +151,8 @@ fn show(args: &Elect) -> Outcome {
     })?;
     let mut view = ElectionView::new(&args.name, leader.as_ref());
     // If another process leads by now, the next call finds it.
-    let is_leader = |holder: &&Holder| Some(holder.token) == leader.as_ref().map(|it| it.token);
+    let is_leader =
+        |holder: &&Holder| leader.as_ref().is_some_and(|it| holder.token == Some(it.token));
     if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
     {
         leader.holder = LeaderHolder::Seen(HolderView::new(holder, now_ms()));

@@ -5,7 +5,7 @@ use leasehold::LockName;
 use leasehold::admin::Admin;
 use leasehold::time::show_duration;
 
-use super::status_view::{StatusView, foreign_words};
+use super::status_view::{StatusView, foreign_words, token};
 use super::totals::unreadable_in_words;
 use crate::args::Ls;
 use crate::connection::ask;
@@ -121,10 +121,6 @@ fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; 9] {
     }
     let span = |span: Option<_>| span.map_or_else(unknown, show_duration);
     let since = row.held_since_ms().map(|since_ms| local(since_ms, now_ms));
-    let token = match (row.token(), status.last_token) {
-        (Some(token), _) => token.to_string(),
-        (None, last) => last.map(|last| format!("({last})")).unwrap_or_default(),
-    };
     [
         name,
         mode,
@@ -132,7 +128,7 @@ fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; 9] {
         since.unwrap_or_else(unknown),
         span(row.held(row.seen_ms)),
         span(row.left(row.seen_ms)),
-        token,
+        token(row.token()),
         waiting,
         row.label(),
     ]

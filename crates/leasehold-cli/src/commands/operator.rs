@@ -9,24 +9,24 @@ use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 
-/// Revokes the lease with exactly this token.
+/// Revokes exactly this lease.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let choice = args.store.choose()?;
-    let (name, token) = (&args.name, args.token);
+    let (name, lease) = (&args.name, args.lease);
     let was_held = ask(&choice, args.store.verbosity, async |client| match args.force {
-        true => Ok(client.admin().revoke_now(name, token).await?),
-        false => Ok(client.admin().revoke(name, token).await?),
+        true => Ok(client.admin().revoke_now(name, lease).await?),
+        false => Ok(client.admin().revoke(name, lease).await?),
     })?;
     if !was_held {
         choice.warn_if_local(args.store.verbosity);
-        return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
+        return Err(Failure::new(NO, format!("{name}: the lease {lease} does not hold it")));
     }
     match args.force {
         true => args.store.verbosity.remark(format_args!(
-            "{name}: the lease with token {token} has ended; its holder may still be at work"
+            "{name}: the lease {lease} has ended; its holder may still be at work"
         )),
         false => args.store.verbosity.detail(format_args!(
-            "{name}: the holder with token {token} is asked to stop, and lets go"
+            "{name}: the holder of the lease {lease} is asked to stop, and lets go"
         )),
     }
     Ok(0)

@@ -4,7 +4,7 @@ use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Wai
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, foreign_words, mode, state};
+use super::status_view::{StatusView, foreign_words, mode, state, token};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
@@ -33,13 +33,6 @@ const WAITERS: [Column; 6] = [
     Column::of_texts("LABEL", 4),
 ];
 
-/// The columns of the last holder.
-const LAST_HOLDER: [Column; 3] = [
-    Column::of_texts("LAST HOLDER", 0),
-    Column::of_values("RELEASED", 1),
-    Column::of_texts("LABEL", 2),
-];
-
 /// Shows one lock; exit code 1 if it is free, or not held with the given token.
 pub(crate) fn show(args: &Show) -> Outcome {
     let verbosity = args.output.store.verbosity;
@@ -59,32 +52,24 @@ pub(crate) fn show(args: &Show) -> Outcome {
     } else {
         print_tables(&args.name, &status, seen_ms)?;
     }
-    let is_so = match args.token {
-        None => !status.is_free(),
-        Some(token) => {
-            let is_held = is_held_with(token, &status);
-            if !is_held {
-                let name = &args.name;
-                verbosity
-                    .remark(format_args!("{name}: the lease with token {token} does not hold it"));
-            }
-            is_held
-        }
-    };
+    let is_so = args.token.map_or(!status.is_free(), |token| is_held_with(token, &status));
+    if let (Some(token), false) = (args.token, is_so) {
+        let name = &args.name;
+        verbosity.remark(format_args!("{name}: the lease with token {token} does not hold it"));
+    }
     Ok(if is_so { 0 } else { NO })
 }
 
 /// Whether the lease with this token holds the lock, and nobody has told its holder to stop.
 fn is_held_with(token: FencingToken, status: &Status) -> bool {
     let mut holders = status.holders.iter();
-    holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
+    holders.any(|holder| holder.token == Some(token) && holder.state == HoldState::Claimed)
 }
 
 fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
     if status.is_free() {
-        let last = status.last_token.map(|token| format!("; its last token was {token}"));
-        let name = escaped(name.as_str());
-        print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
+        let last = status.last_holder.as_ref().map(last).unwrap_or_default();
+        print(format_args!("{} is free{last}", escaped(name.as_str())))?;
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
@@ -99,22 +84,19 @@ fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Fa
             print(format_args!("and {unseen} more"))?;
         }
     }
-    if let Some(last) = &status.last_holder {
-        print(format_args!("\n{}", table(&LAST_HOLDER, &[last_row(last)], room())))?;
-    }
     Ok(())
 }
 
 fn holder_row(holder: &Holder, seen_ms: u64) -> [String; 8] {
     let has_ended = if holder.state == HoldState::Cooldown { " (ended)" } else { "" };
     [
-        format!("{}:{}{has_ended}", holder.info.host, holder.info.pid),
+        format!("{}{has_ended}", holder.info.process(holder.id)),
         mode(holder.mode),
         state(holder.state).to_owned(),
         local(began_ms(seen_ms, holder.held_for), seen_ms),
         show_duration(holder.held_for),
         show_duration(holder.ttl_left),
-        holder.token.to_string(),
+        token(holder.token),
         holder.info.label.clone().unwrap_or_default(),
     ]
 }
@@ -128,7 +110,7 @@ fn foreign_row(foreign: &ForeignHolder) -> [String; 8] {
 fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     [
         waiter.position.to_string(),
-        format!("{}:{}", waiter.info.host, waiter.info.pid),
+        waiter.info.process(waiter.id),
         mode(waiter.mode),
         local(began_ms(seen_ms, waiter.waited), seen_ms),
         show_duration(waiter.waited),
@@ -136,10 +118,8 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     ]
 }
 
-fn last_row(last: &LastHolder) -> [String; 3] {
-    [
-        format!("{}:{}", last.info.host, last.info.pid),
-        format!("{} ago", show_duration(last.ended_ago)),
-        last.info.label.clone().unwrap_or_default(),
-    ]
+/// Who released the lock last, in words.
+fn last(last: &LastHolder) -> String {
+    let (who, ago) = (last.info.in_words(last.id), show_duration(last.ended_ago));
+    escaped(&format!("; {who} released it last, {ago} ago"))
 }

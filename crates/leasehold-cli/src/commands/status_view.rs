@@ -25,9 +25,13 @@ pub(super) fn state(state: HoldState) -> &'static str {
     match state {
         HoldState::Cooldown => "cooldown",
         HoldState::Revoked => "revoked",
-        HoldState::Unclaimed => "granted",
         _ => "held",
     }
+}
+
+/// A token in one word.
+pub(super) fn token(token: Option<FencingToken>) -> String {
+    token.map_or_else(|| "-".to_owned(), |token| token.to_string())
 }
 
 /// The cells of a holder of which only the value is known: its name, the time left, and the value.
@@ -44,7 +48,6 @@ pub(super) struct StatusView<'a> {
     holders: Vec<HolderView<'a>>,
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
-    last_token: Option<FencingToken>,
     last: Option<LastView<'a>>,
     /// What holds a free name back from all callers, in words.
     held_back: &'a [String],
@@ -73,7 +76,8 @@ pub(super) struct HolderView<'a> {
     holder: HolderId,
     mode: String,
     state: &'static str,
-    token: FencingToken,
+    /// Not known during the first 100 ms of some holds.
+    token: Option<FencingToken>,
     #[serde(flatten)]
     info: &'a HolderInfo,
     held_since: String,
@@ -115,7 +119,6 @@ impl<'a> StatusView<'a> {
             holders: status.holders.iter().map(|it| HolderView::new(it, seen_ms)).collect(),
             waiters: status.waiters.iter().map(|it| WaiterView::new(it, seen_ms)).collect(),
             waiting: status.waiting,
-            last_token: status.last_token,
             last: status.last_holder.as_ref().map(|last| LastView::new(last, seen_ms)),
             held_back: &status.held_back,
             unreadable: unreadable.map(UnreadableView::new),

@@ -26,9 +26,9 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
         Mode::Shared => "to share it".to_owned(),
         _ => "to be alone with it".to_owned(),
     };
-    let (host, pid, waited) = (&first.info.host, first.info.pid, show_duration(first.waited));
+    let (who, waited) = (first.info.process(first.id), show_duration(first.waited));
     let held = held.map(|held| format!(", {held}")).unwrap_or_default();
-    Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
+    Some(format!("{who} waits before it, {for_what}, for {waited}{held}"))
 }
 
 /// Describes the holders of a lock and how long the first one has held it. If the lock is free,
@@ -46,8 +46,7 @@ pub(crate) fn holders(status: &Status) -> Option<String> {
 
 /// Describes one holder of a lock, and the number of other holders.
 pub(crate) fn holder(first: &Holder, others: usize) -> String {
-    let label = first.info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}:{}{label}", first.info.host, first.info.pid);
+    let who = first.info.in_words(first.id);
     let others = and_more(others);
     match first.state {
         HoldState::Cooldown => {
@@ -88,7 +87,7 @@ mod tests {
         let token = FencingToken::from_number(1).unwrap();
         let span = Duration::from_secs(9);
         let (id, info, state) = (id(1), info(pid), HoldState::Claimed);
-        Holder::new(id, mode, token)
+        Holder::new(id, mode, Some(token))
             .with_state(state)
             .with_info(info)
             .with_held_for(span)

@@ -89,7 +89,9 @@ impl Handle {
     /// Whether the name is held by exactly this lease.
     pub(crate) fn holds(&self, token: FencingToken, status: &Status) -> bool {
         let mut holders = status.holders.iter();
-        holders.any(|holder| holder.token == token && holder.id.client == self.client)
+        holders.any(|holder| {
+            holder.id.client == self.client && holder.token.is_none_or(|it| it == token)
+        })
     }
 }
 

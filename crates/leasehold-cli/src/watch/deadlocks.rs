@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::LockName;
-use leasehold::admin::{ClientId, HoldState, Holder, HolderInfo, Waiter};
+use leasehold::admin::{ClientId, HoldState, Holder, Waiter};
 use leasehold::time::show_duration;
 
 use super::history::millis;
@@ -38,14 +38,10 @@ pub(crate) struct Wait<'a> {
 
 impl fmt::Display for Deadlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let process = |info: &HolderInfo| {
-            let label = info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-            format!("{}:{}{label}", info.host, info.pid)
-        };
         for (n, Wait { name, waiter, holder, .. }) in self.0.iter().enumerate() {
             let next = if n == 0 { "" } else { "; " };
-            let (who, waited) = (process(&waiter.info), show_duration(waiter.waited));
-            let (other, held) = (process(&holder.info), show_duration(holder.held_for));
+            let (who, waited) = (waiter.info.in_words(waiter.id), show_duration(waiter.waited));
+            let (other, held) = (holder.info.in_words(holder.id), show_duration(holder.held_for));
             write!(f, "{next}{who} has waited for {name} for {waited}, ")?;
             write!(f, "which {other} has held for {held}")?;
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold::FencingToken;
-use leasehold::admin::{ClientId, HolderId, HolderInfo, Status};
+use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Status};
 use serde::Serialize;
 
 /// The history reaches back for 10 minutes.
@@ -27,8 +27,10 @@ pub(crate) struct History {
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Bar {
-    /// The token of the hold.
-    pub(crate) token: FencingToken,
+    #[serde(skip)]
+    id: HolderId,
+    /// The token of the hold, once it is known.
+    pub(crate) token: Option<FencingToken>,
     /// The holder.
     #[serde(flatten)]
     pub(crate) who: Who,
@@ -53,24 +55,40 @@ impl Who {
     }
 }
 
+impl Bar {
+    fn new(holder: &Holder, now_ms: u64) -> Self {
+        Self {
+            id: holder.id,
+            token: holder.token,
+            who: Who::new(holder.id, &holder.info),
+            from_ms: now_ms.saturating_sub(millis(holder.held_for)),
+            to_ms: None,
+        }
+    }
+
+    /// Whether the bar is about this holder. The token of a fresh hold is not known yet, and a
+    /// lease that is passed on has a new one.
+    fn is_of(&self, holder: &Holder) -> bool {
+        self.id == holder.id && (self.token.is_none() || self.token == holder.token)
+    }
+}
+
 impl History {
     /// Records the status of the lock at a look. A hold that is new began when the store says. A
     /// hold that is gone ended when the next one began, or else at this look.
     pub(super) fn note(&mut self, status: &Status, now_ms: u64) {
-        let is_known =
-            |token| self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none());
-        let begun = status.holders.iter().filter(|holder| !is_known(holder.token));
-        let mut begun: Vec<Bar> = begun
-            .map(|holder| Bar {
-                token: holder.token,
-                who: Who::new(holder.id, &holder.info),
-                from_ms: now_ms.saturating_sub(millis(holder.held_for)),
-                to_ms: None,
-            })
-            .collect();
+        let mut begun = Vec::new();
+        for holder in &status.holders {
+            let mut lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
+            match lasting.find(|bar| bar.is_of(holder)) {
+                Some(bar) if bar.token.is_none() => *bar = Bar::new(holder, now_ms),
+                Some(_) => {}
+                None => begun.push(Bar::new(holder, now_ms)),
+            }
+        }
         begun.sort_by_key(|bar| bar.from_ms);
         let next_ms = begun.first().map_or(now_ms, |bar| bar.from_ms);
-        let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
+        let is_held = |bar: &&mut Bar| status.holders.iter().any(|holder| bar.is_of(holder));
         let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
         for bar in lasting.filter(|bar| !is_held(bar)) {
             bar.to_ms = Some(next_ms.max(bar.from_ms));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, Status};
+use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, LeaseId, Status};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::{Error, FencingToken, LockName};
@@ -184,9 +184,14 @@ impl Row {
         }
     }
 
-    /// The token that revokes the oldest hold.
+    /// The token of the oldest hold, if it is known.
     pub(crate) fn token(&self) -> Option<FencingToken> {
-        self.status.holders.first().map(|holder| holder.token)
+        self.status.holders.first().and_then(|holder| holder.token)
+    }
+
+    /// What revokes the oldest hold.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        self.status.holders.first().map(LeaseId::of)
     }
 
     /// The label of the first holder, or why the record cannot be read.
@@ -211,5 +216,5 @@ impl Row {
 /// process.
 fn first_words(first: &Holder) -> String {
     let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
-    format!("{cooldown}{}:{}", first.info.host, first.info.pid)
+    format!("{cooldown}{}", first.info.process(first.id))
 }

@@ -75,13 +75,13 @@ fn clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_i
         assert!(found.contains(&format!("has waited for {name} for ")), "{found}");
         assert!(found.contains(&format!("({name}) has held for ")), "{found}");
         let token = place.token(name).unwrap();
-        assert!(remedy.contains(&format!("`leasehold revoke {name} --token {token}`")), "{remedy}");
+        assert!(remedy.contains(&format!("`leasehold revoke {name} {token}`")), "{remedy}");
     }
     assert!(remedy.contains("--wait"), "{remedy}");
     assert_eq!(place.end(&["doctor", "-q", "--strict"]).code, Some(1));
 
     let token = place.token("a").unwrap();
-    ended(place.leasehold(&["revoke", "a", "--token", &token])).assert_silent(0);
+    ended(place.leasehold(&["revoke", "a", &token])).assert_silent(0);
     let outcomes = clients.into_iter().map(|client| client.join().unwrap().is_ok());
     assert_eq!(outcomes.collect::<Vec<_>>(), [false, true, true]);
 }

@@ -55,7 +55,7 @@ fn assert_was_alone(place: &Place, mut next: Background) {
 
 fn revoke(place: &Place) {
     let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "x", &token]).assert_silent(0);
 }
 
 on_each_store!(

@@ -217,8 +217,8 @@ fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
     let mut holder = Background::start(place.shell("x", &[], script));
     group(&mut holder);
     let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", "--token", "1"]).assert_failed(1, "nobody holds it");
-    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "x", "1"]).assert_failed(1, "does not hold it");
+    place.end(&["revoke", "x", &token]).assert_silent(0);
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(76), "told\n"), "{holder:?}");
     let lines: Vec<&str> = holder.stderr.lines().collect();
@@ -229,13 +229,13 @@ fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
     assert_eq!(lines[1..], ["leasehold: x: the command's own exit code was 0"]);
     // The lease was released, and did not expire: the ttl is 30 s.
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
-    place.end(&["revoke", "x", "--token", &token]).assert_failed(1, "nobody holds it");
+    place.end(&["revoke", "x", &token]).assert_failed(1, "does not hold it");
 }
 
 fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
     let revoke = |place: &Place| {
         let token = place.token("x").unwrap();
-        place.end(&["revoke", "x", "--token", &token, "--force", "-q"]).assert_silent(0);
+        place.end(&["revoke", "x", &token, "--force", "-q"]).assert_silent(0);
     };
     let script = "trap 'echo told' TERM; echo $$; cat";
     let options = ["--on-lost", "kill"];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_testkit::RedisServer;
 pub(crate) use leasehold_testkit::harness::{PATIENCE, until_so as until};
@@ -117,8 +117,18 @@ impl Place {
         serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown:?}"))
     }
 
+    /// The token of the holder, once the store knows it.
     pub(crate) fn token(&self, name: &str) -> Option<String> {
-        Some(self.show(name)["holders"].get(0)?["token"].as_str()?.to_owned())
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.show(name);
+            // The token of a fresh lease is shown a moment later.
+            match &shown["holders"].get(0)?["token"] {
+                serde_json::Value::String(token) => return Some(token.clone()),
+                _ => assert!(Instant::now() < until, "its token is not shown: {shown}"),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

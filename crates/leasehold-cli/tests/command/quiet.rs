@@ -25,7 +25,7 @@ fn a_lease_that_is_lost_is_told_of_also_quietly(place: &Place) {
     let mut running = Background::start(place.shell("x", &["-q"], "echo runs; exec sleep 600"));
     assert_eq!(running.line(), "runs");
     let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "x", &token]).assert_silent(0);
     running.end().assert_failed(76, "revoked");
 }
 

@@ -21,7 +21,7 @@ fn a_command_is_run_seen_and_revoked_on_a_quorum() {
     assert!(token > first);
     let busy = place.end(&["run", "job", "--no-wait", "--", "true"]);
     assert_ne!(busy.code, Some(0), "{busy:?}");
-    let revoked = place.end(&["revoke", "job", "--token", &token.to_string(), "--force"]);
+    let revoked = place.end(&["revoke", "job", &token.to_string(), "--force"]);
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_eq!(place.end(&["run", "job", "--", "true"]).code, Some(0));
 }

@@ -75,7 +75,7 @@ fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
     told(&check);
     let _holder = place.holder("nightly-report", &[]);
     let token = place.token("nightly-report").unwrap();
-    place.end(&["revoke", "nightly-report", "--token", &token, "--force"]);
+    place.end(&["revoke", "nightly-report", &token, "--force"]);
     assert!(place.show("nightly-report")["last"].is_null(), "it was not released");
     told(&check);
     let crontab = block(RECIPES, section, "text");
@@ -86,7 +86,7 @@ fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
     ended(place.script(&check, &[])).assert_silent(0);
     assert_eq!(lines(place, "log"), ["reported"]);
     if let Some(server) = &place.server {
-        let left_ms: u64 = server.command("PTTL lh:nightly-report").unwrap();
+        let left_ms: u64 = server.command("PTTL lh:{nightly-report}").unwrap();
         assert!(left_ms > 47 * 3_600_000, "{left_ms}");
     }
     let strict = fs::read_to_string(&check).unwrap().replace("-gt 93600", "-ge 0");

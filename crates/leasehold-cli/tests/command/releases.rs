@@ -67,7 +67,7 @@ fn each_release_shows_and_revokes_what_the_other_holds(place: &Place) {
         let shown = ended(of(place, theirs, &["show", &name, "--json"]));
         let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
         let token = shown["holders"][0]["token"].as_str().unwrap();
-        ended(of(place, theirs, &["revoke", &name, "--token", token, "--force"])).assert_ended(0);
+        ended(of(place, theirs, &["revoke", &name, token, "--force"])).assert_ended(0);
         ended(of(place, theirs, &["run", &name, "--", "true"])).assert_silent(0);
         holder.end().assert_ended(76);
     }

@@ -204,7 +204,7 @@ fn the_signal_that_ends_the_command_can_be_chosen_and_its_own_exit_code_is_told(
     let mut running = Background::start(place.shell("x", &["--signal", "INT"], script));
     assert_eq!(running.line(), "ready");
     let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "x", &token]).assert_silent(0);
     let ended = running.end();
     assert_eq!(ended.code, Some(76), "{ended:?}");
     assert!(ended.stderr.ends_with("the command's own exit code was 7\n"), "{ended:?}");
@@ -219,7 +219,7 @@ fn a_command_that_is_stopped_when_its_lease_is_lost_ends_all_the_same() {
     let running = Background::start(place.shell("x", &[], "kill -STOP $$; echo never"));
     until("the command has the lock", || place.token("x").is_some());
     let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "x", &token]).assert_silent(0);
     running.end().assert_failed(76, "an operator revoked the lease");
 }
 

@@ -164,7 +164,7 @@ fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place
 fn a_lease_that_was_taken_away_is_logged_and_told_on_give(place: &Place) {
     let handle = taken(place, &["a", "--for", "1h"]);
     let (process, token) = (holder_process(place, "a"), place.token("a").unwrap());
-    place.end(&["revoke", "a", "--token", &token]).assert_silent(0);
+    place.end(&["revoke", "a", &token]).assert_silent(0);
     assert_ends(process);
     let log = place.read("log");
     assert_eq!(log.lines().count(), 1, "{log}");
@@ -291,7 +291,7 @@ fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
     let listed = place.end(&["show", "a", "-s", &url, "--json"]);
     let status: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let token = status["holders"][0]["token"].as_str().unwrap();
-    place.end(&["revoke", "a", "-s", &url, "--token", token]).assert_silent(0);
+    place.end(&["revoke", "a", "-s", &url, token]).assert_silent(0);
     until("the loss is known", || !place.read("log").is_empty());
     give(&place, &lost).assert_failed(76, "has ended before");
     // The same server under another name.

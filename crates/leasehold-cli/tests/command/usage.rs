@@ -48,8 +48,9 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     place.end(&["run"]).assert_failed(2, "see `leasehold run --help`");
     place.end(&["run", "x"]).assert_failed(2, "<CMD>");
     place.end(&["run", "x", "true"]).assert_failed(2, "write `--` before");
-    place.end(&["revoke", "x"]).assert_failed(2, "--token");
-    place.end(&["revoke", "x", "--token", "7x"]).assert_failed(2, "not a fencing token");
+    place.end(&["revoke", "x"]).assert_failed(2, "TOKEN|HOLDER");
+    place.end(&["revoke", "x", "7x-1"]).assert_failed(2, "32 hex digits");
+    place.end(&["revoke", "x", "7x"]).assert_failed(2, "not a fencing token");
     place.end(&["frobnicate"]).assert_failed(2, "frobnicate");
     place.end(&["rn", "x"]).assert_failed(2, "did you mean `leasehold run`?");
     place.end(&["run", "x", "--wiat", "1s"]).assert_failed(2, "found; tip: ");

@@ -60,7 +60,7 @@ fn a_lock_that_is_lost_before_the_command_has_begun_is_waited_for_again() {
     let holders = Place::on_redis();
     let proxy = Proxy::start(holders.server.as_ref().unwrap().port()).unwrap();
     let waiters = Place::at(format!("{}?timeout=300ms", proxy.url()));
-    let mut lost = pin!(proxy.strike(1, Script::Renew, Fault::HoldRequest).happened());
+    let mut lost = pin!(proxy.strike(1, Script::Keep, Fault::HoldRequest).happened());
     until("a lease was lost", || {
         let mut holder = holders.holder("x", &[]);
         let mut waiter = Background::start(waiters.shell("x", &[], "echo runs"));

@@ -63,7 +63,7 @@ fn what_a_holder_says_of_itself_has_its_limits() {
 #[test]
 fn a_name_is_free_if_neither_we_nor_others_hold_it() {
     let token = FencingToken::from_micros(1_800_000_000_000_000);
-    let holder = Holder::new(HolderId::MIN, Mode::Exclusive, token);
+    let holder = Holder::new(HolderId::MIN, Mode::Exclusive, Some(token));
     assert!(Status::default().is_free());
     assert!(!Status::default().with_holders(vec![holder]).is_free());
     let foreign = Status::default().with_foreign(Some(ForeignHolder::new("x", None)));

@@ -1,10 +1,18 @@
 //! Operations on the records of all names, for stores that keep them.
 
-use super::step::Outcome;
 use crate::name::LockName;
 use crate::page::Page;
-use crate::request::{Action, Addressed, Answer, Operation, RenewLease, Reply};
+use crate::request::{Action, Addressed, Answer, Keep, Operation, Reply};
 use crate::time::Now;
+
+/// The result of a step, apart from the changed record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The answer to the caller.
+    pub reply: Reply,
+    /// The messages to other clients.
+    pub messages: Vec<Addressed>,
+}
 
 /// The records of all names.
 pub trait Records {
@@ -16,7 +24,7 @@ pub trait Records {
     /// # Errors
     ///
     /// If the records cannot be read.
-    fn list(&mut self, prefix: &str, limit: u32) -> Result<Vec<LockName>, Self::Error>;
+    fn list(&mut self, now: Now, prefix: &str, limit: u32) -> Result<Vec<LockName>, Self::Error>;
 
     /// The names in use, in order, among the next `keys` names that begin with `prefix` and come
     /// after `after`.
@@ -24,7 +32,13 @@ pub trait Records {
     /// # Errors
     ///
     /// If the records cannot be read.
-    fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, Self::Error>;
+    fn page(
+        &mut self,
+        now: Now,
+        prefix: &str,
+        after: Option<&str>,
+        keys: u32,
+    ) -> Result<Page, Self::Error>;
 
     /// Applies [`super::step`] to the record of a name.
     ///
@@ -33,13 +47,13 @@ pub trait Records {
     /// If the record cannot be read or written.
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, Self::Error>;
 
-    /// Renews one lease of several.
+    /// Keeps one lease of several.
     ///
     /// # Errors
     ///
-    /// If none of them can be renewed.
-    fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, Self::Error> {
-        self.step(now, &lease.name, &lease.action())
+    /// If none of them can be kept.
+    fn keep(&mut self, now: Now, name: &LockName, keep: &Keep) -> Result<Outcome, Self::Error> {
+        self.step(now, name, &Action::Keep(keep.clone()))
     }
 }
 
@@ -53,26 +67,25 @@ pub fn apply<R: Records>(
     now: Now,
     operation: &Operation,
 ) -> Result<(Answer, Vec<Addressed>), R::Error> {
-    let Outcome { reply, messages, more } = match operation {
-        Operation::List { prefix, limit } => {
-            let reply = Reply::Names(records.list(prefix, *limit)?);
-            Outcome { reply, messages: Vec::new(), more: false }
-        }
-        Operation::ListPage { prefix, after, keys } => {
-            let reply = Reply::Page(records.page(prefix, after.as_deref(), *keys)?);
-            Outcome { reply, messages: Vec::new(), more: false }
-        }
-        Operation::On { name, action } => records.step(now, name, action)?,
-        Operation::Renew(leases) => {
-            let (mut replies, mut messages, mut more) = (Vec::new(), Vec::new(), false);
-            for lease in leases {
-                let outcome = records.renew(now, lease)?;
+    let Outcome { reply, messages } = match operation {
+        Operation::Keep(leases) => {
+            let (mut replies, mut messages) = (Vec::new(), Vec::new());
+            for (name, keep) in leases {
+                let outcome = records.keep(now, name, keep)?;
                 replies.push(outcome.reply);
                 messages.extend(outcome.messages);
-                more |= outcome.more;
             }
-            Outcome { reply: Reply::Many(replies), messages, more }
+            Outcome { reply: Reply::Many(replies), messages }
         }
+        Operation::List { prefix, limit } => {
+            let reply = Reply::Names(records.list(now, prefix, *limit)?);
+            Outcome { reply, messages: Vec::new() }
+        }
+        Operation::ListPage { prefix, after, keys } => {
+            let reply = Reply::Page(records.page(now, prefix, after.as_deref(), *keys)?);
+            Outcome { reply, messages: Vec::new() }
+        }
+        Operation::On { name, action } => records.step(now, name, action)?,
     };
-    Ok((Answer { now, more, reply }, messages))
+    Ok((Answer::new(now, reply), messages))
 }

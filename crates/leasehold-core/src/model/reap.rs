@@ -1,25 +1,31 @@
-//! Reap: ends all holds and places of a dead client.
+//! Reap: a client is known to be dead.
 
-use super::step::Step;
-use crate::holder::{ClientId, HoldState, HolderId};
+use super::apply::Outcome;
+use super::record::Record;
+use super::{Rules, Step};
+use crate::holder::{ClientId, HolderId, HolderInfo, Mode};
+use crate::request::{End, Reply, Request};
+use crate::time::Now;
 
-impl Step<'_> {
-    pub(super) fn reap(&mut self, client: ClientId) {
-        let first = HolderId { client, attempt: 0 };
-        let last = HolderId { client, attempt: u64::MAX };
-        let held: Vec<_> = self.record.slots.range(first..=last).map(|(id, _)| *id).collect();
-        for id in held {
-            if let Some(slot) = self.record.hold_of(id)
-                && self.record.holds[slot].state != HoldState::Cooldown
-            {
-                self.record.remove_hold(slot);
-            }
+/// Ends all holds and waits of a client whose process is known to be dead, and grants what becomes
+/// free to the next waiters.
+pub fn reap(
+    record: &mut Record,
+    counter: &mut u64,
+    now: Now,
+    rules: Rules,
+    client: ClientId,
+) -> Outcome {
+    Step::of(record, counter, now, rules, |step| {
+        // The waits end first, so that the client is not granted the name again.
+        step.record.queue.retain(|_, waiter| waiter.request.id.client != client);
+        let mut ended: Vec<HolderId> = step.record.shares.keys().copied().collect();
+        ended.extend(step.record.hold().map(|hold| hold.id));
+        ended.retain(|id| id.client == client);
+        for id in &ended {
+            let request = Request::new(*id, Mode::Exclusive, HolderInfo::default());
+            step.end(&End::new(request));
         }
-        let awaited = self.record.sequences.range(first..=last).map(|(_, sequence)| *sequence);
-        for sequence in awaited.collect::<Vec<_>>() {
-            self.record.leave(sequence);
-        }
-        self.keep_until(self.now_us());
-        self.promote(None);
-    }
+        Reply::Ended(!ended.is_empty())
+    })
 }

@@ -1,15 +1,14 @@
 //! The count of one renewal of one lease: is it extended, lost, or neither?
 
 use crate::request::{Refusal, Reply};
-use crate::token::FencingToken;
 
 /// The vote of one node on a lease that it was asked to renew, or to restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeVote {
     /// The node has the lease.
     Held,
-    /// The node does not have the lease; this is the newest token of the name.
-    NotHeld(Option<FencingToken>),
+    /// The node does not have the lease.
+    NotHeld,
     /// There was no answer, or one that does not fit the request.
     Nothing,
     /// The node cannot decide: the record cannot be read, or does not allow the renewal.
@@ -21,20 +20,16 @@ pub enum NodeVote {
 impl From<&Reply> for NodeVote {
     fn from(reply: &Reply) -> Self {
         match reply {
-            Reply::Granted(_) => Self::Held,
-            Reply::NotHeld { newest } => Self::NotHeld(*newest),
+            Reply::Granted(_) | Reply::Kept { .. } => Self::Held,
+            Reply::Closed | Reply::NotHeld => Self::NotHeld,
             Reply::Refused(refusal) => Self::Refused(*refusal),
-            Reply::Revoked(_) => Self::Revoked,
+            Reply::Revoked => Self::Revoked,
             Reply::Busy { .. }
-            | Reply::Cancelled(_)
-            | Reply::Gone
-            | Reply::Late
+            | Reply::Ended(_)
             | Reply::Many(_)
             | Reply::Names(_)
             | Reply::Page(_)
             | Reply::Queued(_)
-            | Reply::Released
-            | Reply::Stale
             | Reply::Status(_) => Self::Nothing,
         }
     }
@@ -42,16 +37,14 @@ impl From<&Reply> for NodeVote {
 
 /// The votes of the nodes on one lease in one renewal.
 ///
-/// A renewal that fails on some nodes does not end the lease.
-/// [`quorum_validity`](super::quorum_validity) computes how long the lease lasts, from the answers
-/// of all nodes, including earlier ones.
+/// A renewal that fails on some nodes does not end the lease: it lasts for as long as the last
+/// renewal that a majority has granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewTally {
     nodes: usize,
     needed: usize,
     held: usize,
     not_held: usize,
-    newest: Option<FencingToken>,
     refusal: Option<Refusal>,
     refused: usize,
     revoked: usize,
@@ -61,26 +54,14 @@ impl RenewTally {
     /// A tally without votes yet, for `nodes` nodes, of which `needed` must have the lease to
     /// extend it.
     pub fn new(nodes: usize, needed: usize) -> Self {
-        Self {
-            nodes,
-            needed,
-            held: 0,
-            not_held: 0,
-            newest: None,
-            refusal: None,
-            refused: 0,
-            revoked: 0,
-        }
+        Self { nodes, needed, held: 0, not_held: 0, refusal: None, refused: 0, revoked: 0 }
     }
 
     /// Counts the vote of one more node.
     pub fn add(&mut self, said: NodeVote) {
         match said {
             NodeVote::Held => self.held += 1,
-            NodeVote::NotHeld(newest) => {
-                self.not_held += 1;
-                self.newest = self.newest.max(newest);
-            }
+            NodeVote::NotHeld => self.not_held += 1,
             NodeVote::Nothing => {}
             NodeVote::Refused(refusal) => {
                 self.refused += 1;
@@ -114,22 +95,15 @@ impl RenewTally {
     }
 
     /// The reply to the holder of a lease that no majority has: an operator asks it to stop if any
-    /// node says so. Otherwise, the newest token of the nodes without the lease.
+    /// node says so.
     pub fn loss(&self) -> Reply {
-        match self.revoked {
-            0 => Reply::NotHeld { newest: self.newest },
-            _ => Reply::Revoked(true),
-        }
+        if self.revoked > 0 { Reply::Revoked } else { Reply::NotHeld }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn token(number: u64) -> FencingToken {
-        FencingToken::from_micros(1_800_000_000_000_000 + number)
-    }
 
     fn tally(said: &[NodeVote]) -> RenewTally {
         let mut tally = RenewTally::new(3, 2);
@@ -139,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_majority_extends_or_ends_a_lease_and_less_does_neither() {
-        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld(None));
+        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld);
         let (extended, lost) =
             (tally(&[held, gone, held]), tally(&[gone, held, NodeVote::Revoked]));
         assert!(extended.is_extended() && extended.is_certain());
@@ -153,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_too_many_nodes_refuse_is_refused_and_neither_extended_nor_lost() {
-        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld(None));
+        let (held, gone) = (NodeVote::Held, NodeVote::NotHeld);
         let damaged = NodeVote::Refused(Refusal::Damaged);
         for said in [&[damaged, damaged, held][..], &[damaged, gone, held], &[damaged, damaged]] {
             let tally = tally(said);
@@ -174,7 +148,7 @@ mod tests {
     fn a_lease_on_five_nodes_outlives_the_word_of_two() {
         let mut tally = RenewTally::new(5, 3);
         for is_lost in [false, false, true] {
-            tally.add(NodeVote::NotHeld(None));
+            tally.add(NodeVote::NotHeld);
             assert_eq!(tally.is_lost(), is_lost);
         }
     }
@@ -182,15 +156,8 @@ mod tests {
     #[test]
     fn a_lease_is_revoked_by_one_node_or_more() {
         let (held, revoked) = (NodeVote::Held, NodeVote::Revoked);
-        assert_eq!(tally(&[held, held]).loss(), Reply::NotHeld { newest: None });
-        assert_eq!(tally(&[held, revoked]).loss(), Reply::Revoked(true));
-        assert_eq!(tally(&[revoked, held, revoked]).loss(), Reply::Revoked(true));
-    }
-
-    #[test]
-    fn the_newest_token_is_that_of_the_nodes_that_do_not_hold_it() {
-        let said = [7, 8].map(|number| NodeVote::NotHeld(Some(token(number))));
-        let tally = tally(&[said[0], NodeVote::NotHeld(None), said[1]]);
-        assert_eq!(tally.loss(), Reply::NotHeld { newest: Some(token(8)) });
+        assert_eq!(tally(&[held, held]).loss(), Reply::NotHeld);
+        assert_eq!(tally(&[held, revoked]).loss(), Reply::Revoked);
+        assert_eq!(tally(&[revoked, held, revoked]).loss(), Reply::Revoked);
     }
 }

@@ -13,6 +13,8 @@ use crate::token::FencingToken;
 pub enum Vote {
     /// Another attempt holds the name there, for this long.
     Busy(Duration),
+    /// The attempt has ended there before.
+    Closed,
     /// The node has granted this token.
     Granted(FencingToken),
     /// There is no answer yet.
@@ -22,16 +24,14 @@ pub enum Vote {
     /// There is no answer, no connection, or an answer that says nothing about the holder. True if
     /// this attempt may still hold the name there.
     Silent(bool),
-    /// The attempt has ended there before.
-    Stale,
 }
 
 /// The state that a vote leaves on its node, and that must be removed if the round is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// This attempt holds the name: release it.
+    /// This attempt holds the name: end it.
     Held,
-    /// This attempt may hold the name, now or when a late request arrives: cancel it as unanswered.
+    /// This attempt may hold the name, now or when a late request arrives: end and close it.
     MayBeHeld,
     /// The vote leaves nothing.
     None,
@@ -43,20 +43,20 @@ impl Vote {
         match self {
             Self::Granted(_) => Trace::Held,
             Self::Open | Self::Silent(true) => Trace::MayBeHeld,
-            Self::Busy(_) | Self::Refused(_) | Self::Silent(false) | Self::Stale => Trace::None,
+            Self::Busy(_) | Self::Closed | Self::Refused(_) | Self::Silent(false) => Trace::None,
         }
     }
 
     fn token(self) -> Option<FencingToken> {
         match self {
             Self::Granted(token) => Some(token),
-            Self::Busy(_) | Self::Open | Self::Refused(_) | Self::Silent(_) | Self::Stale => None,
+            Self::Busy(_) | Self::Closed | Self::Open | Self::Refused(_) | Self::Silent(_) => None,
         }
     }
 
     fn is_refusal(self) -> bool {
         match self {
-            Self::Busy(_) | Self::Refused(_) | Self::Stale => true,
+            Self::Busy(_) | Self::Closed | Self::Refused(_) => true,
             Self::Granted(_) | Self::Open | Self::Silent(_) => false,
         }
     }
@@ -117,7 +117,7 @@ impl Round {
     pub fn refusal(&self) -> Option<Refusal> {
         self.votes.iter().find_map(|vote| match vote {
             Vote::Refused(refusal) => Some(*refusal),
-            Vote::Busy(_) | Vote::Granted(_) | Vote::Open | Vote::Silent(_) | Vote::Stale => None,
+            Vote::Busy(_) | Vote::Closed | Vote::Granted(_) | Vote::Open | Vote::Silent(_) => None,
         })
     }
 
@@ -160,8 +160,8 @@ impl Round {
     }
 
     /// A majority has granted: `lowest` is the lowest token that a majority can take. A node that
-    /// granted with a higher one is not needed: its clock is ahead, or its record remembers more.
-    /// If the round adopted the token of that node, it would spread a wrong clock to all nodes.
+    /// granted with a higher one is not needed: its counter, or its clock, is ahead. If the round
+    /// adopted the token of that node, it would spread a wrong clock to all nodes.
     fn granted(&self, tokens: &[FencingToken], lowest: FencingToken, open: usize) -> Verdict {
         let ballot_us = self.ballot_us.filter(|_| !bugs::is_on(Bug::NoCommit));
         let Some(ballot_us) = ballot_us else {
@@ -197,8 +197,8 @@ impl Round {
             .iter()
             .filter_map(|vote| match vote {
                 Vote::Busy(retry_after) => Some(*retry_after),
-                Vote::Granted(_) | Vote::Open | Vote::Refused(_) => None,
-                Vote::Silent(_) | Vote::Stale => None,
+                Vote::Closed | Vote::Granted(_) | Vote::Open => None,
+                Vote::Refused(_) | Vote::Silent(_) => None,
             })
             .collect();
         busy.sort_unstable();
@@ -258,10 +258,10 @@ mod tests {
     #[test]
     fn of_each_node_the_last_vote_counts() {
         let mut round = round(&[granted(5), Vote::Open, busy(1)]);
-        round.vote(1, Vote::Stale);
+        round.vote(1, Vote::Closed);
         round.vote(0, granted(9));
         round.vote(3, granted(9));
-        assert_eq!(round.votes(), [granted(9), Vote::Stale, busy(1)]);
+        assert_eq!(round.votes(), [granted(9), Vote::Closed, busy(1)]);
     }
 
     #[test]
@@ -335,7 +335,10 @@ mod tests {
         assert!(round(&[granted(1), busy(1), busy(1)]).is_split());
         assert!(!round(&[Vote::Silent(true), busy(1), busy(1)]).is_split());
         assert!(!round(&[granted(1), granted(1), busy(1)]).is_split());
-        assert!(!round(&[granted(1), Vote::Stale, Vote::Stale]).is_split(), "nobody has the rest");
+        assert!(
+            !round(&[granted(1), Vote::Closed, Vote::Closed]).is_split(),
+            "nobody has the rest"
+        );
     }
 
     fn any_vote() -> impl Strategy<Value = Vote> {
@@ -345,7 +348,7 @@ mod tests {
             3 => Just(busy(1)),
             1 => Just(Vote::Refused(Refusal::Weight)),
             1 => any::<bool>().prop_map(Vote::Silent),
-            1 => Just(Vote::Stale),
+            1 => Just(Vote::Closed),
         ]
     }
 

@@ -13,22 +13,22 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The store's time of the step.
-    pub now: Now,
-    /// Whether a bound stopped the work: then ask again immediately. Every call makes progress.
-    pub more: bool,
+    /// The store's time of the step, if the answer says it. The answer [`Reply::Queued`] always
+    /// does: the time in a later message is understood by it.
+    pub now: Option<Now>,
     /// The answer itself.
     pub reply: Reply,
 }
 
 impl Answer {
-    /// A complete answer.
+    /// An answer with the store's time.
     pub fn new(now: Now, reply: Reply) -> Self {
-        Self { now, more: false, reply }
+        Self { now: Some(now), reply }
     }
 
-    setters! {
-        with_more: more: bool,
+    /// An answer that does not say when it was given.
+    pub fn untimed(reply: Reply) -> Self {
+        Self { now: None, reply }
     }
 }
 
@@ -36,67 +36,60 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// The name is busy. The record is unchanged.
+    /// The name is busy.
     ///
     /// As the answer to a renewal, it means that too few servers answered: the outcome is unknown.
     Busy {
         /// The time until the earliest hold ends, unless it is renewed.
         retry_after: Duration,
     },
-    /// The attempt was cancelled, with this result.
-    Cancelled(Cancelled),
-    /// A poll's attempt neither holds nor waits: join again with a new attempt.
-    Gone,
+    /// This attempt has ended: a request came late, or the caller needs a new attempt.
+    Closed,
+    /// Whether there was a hold or a wait to end.
+    Ended(bool),
     /// The attempt holds the name.
     Granted(Grant),
-    /// An acquire or an adoption came after its `not_after`; nothing was done.
-    Late,
-    /// One reply for each lease of a [`Operation::Renew`](super::Operation::Renew).
+    /// The hold is kept for the ttl.
+    Kept {
+        /// Whether somebody waits for the name, as far as the store knows.
+        contended: bool,
+    },
+    /// One reply for each lease of an [`Operation::Keep`](super::Operation::Keep).
     Many(Vec<Reply>),
     /// The answer to [`Operation::List`](super::Operation::List).
     Names(Vec<LockName>),
     /// This attempt does not hold the name, or no longer does.
-    NotHeld {
-        /// The newest token of the name: a higher one means that there was a later holder.
-        newest: Option<FencingToken>,
-    },
+    NotHeld,
     /// The answer to [`Operation::ListPage`](super::Operation::ListPage).
     Page(Page),
     /// The attempt waits in the queue.
     Queued(Place),
     /// The request was refused; nothing was changed.
     Refused(Refusal),
-    /// The hold has ended.
-    Released,
-    /// Whether the revoked token was held. As the answer to a renewal, it means that an operator
-    /// asks the holder to stop.
-    Revoked(bool),
-    /// This attempt has ended before: the request is a late copy, or needs a new number.
-    Stale,
-    /// The answer to [`Action::Inspect`](super::Action::Inspect).
+    /// An operator asks the holder to stop, or has ended the hold.
+    Revoked,
+    /// The answer to [`Action::Look`](super::Action::Look).
     Status(Box<Status>),
 }
 
-/// A grant, as the holder receives it.
+/// A grant, as the holder receives it. It lasts for the ttl that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
     /// The token of the grant.
     pub token: FencingToken,
-    /// The time at which the store ends the hold, by its lease clock.
-    pub deadline_us: u64,
-    /// Whether somebody waits for the name.
-    pub contended: bool,
+    /// Whether the store says who holds: otherwise the holder describes its hold later.
+    pub described: bool,
 }
 
 impl Grant {
-    /// The grant of a name that nobody waits for.
-    pub const fn new(token: FencingToken, deadline_us: u64) -> Self {
-        Self { token, deadline_us, contended: false }
+    /// The grant of a hold whose holder the store shows already.
+    pub const fn new(token: FencingToken) -> Self {
+        Self { token, described: true }
     }
 
     setters! {
-        with_contended: contended: bool,
+        with_described: described: bool,
     }
 }
 
@@ -104,11 +97,11 @@ impl Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// The number drawn on joining: a client's waiters are served in this order.
+    /// The number drawn on joining: waiters are served in this order.
     pub sequence: u64,
-    /// The largest number of waiters that can be ahead.
+    /// The number of waiters that are ahead.
     pub ahead: u32,
-    /// The time after which to ask again.
+    /// The time after which to ask again at the latest.
     pub retry_after: Duration,
     /// The capacity in force, if the waiter asks for another one: then the waiter is granted once
     /// nobody holds.
@@ -116,7 +109,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place behind at most `ahead` others.
+    /// A place behind `ahead` others.
     pub const fn new(sequence: u64, ahead: u32, retry_after: Duration) -> Self {
         Self { sequence, ahead, retry_after, other_capacity: None }
     }
@@ -126,26 +119,13 @@ impl Place {
     }
 }
 
-/// The result of a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cancelled {
-    /// The attempt had been granted; the hold was released, and the next waiter served.
-    Released,
-    /// The attempt waited, and was removed from the queue.
-    Removed,
-    /// The attempt was not known; a late copy of its acquire will be refused.
-    Unknown,
-}
-
 /// The reason for which a store refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The token that was proposed, committed or claimed is more than
-    /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
-    /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
-    /// shows the store's time.
+    /// The token that was proposed or described is more than
+    /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of its counter:
+    /// one caller or node with a wrong clock must not spoil the tokens of all.
     Ballot,
     /// The record is damaged, and was left as it is: nobody holds, takes or renews the name until
     /// an operator has deleted the record.
@@ -174,27 +154,20 @@ pub enum Refusal {
 pub enum Message {
     /// Messages may have been lost: ask the store about every attempt and hold again.
     Gap,
-    /// An attempt was granted.
+    /// An attempt was granted. It has to claim its hold within the
+    /// [window](crate::model::CLAIM_WINDOW), by keeping it.
     Granted {
         /// The number of the attempt of this client.
         attempt: u64,
-        /// The secret number of the attempt.
-        nonce: u64,
         /// The token of the grant.
         token: FencingToken,
-        /// The store's time of the grant.
+        /// The store's time of the grant, when the window begins.
         now_us: u64,
-        /// The time by which the grant must be confirmed.
-        deadline_us: u64,
     },
     /// An operator asks this attempt's holder to stop.
     Revoked {
         /// The number of the attempt of this client.
         attempt: u64,
-        /// The secret number of the attempt.
-        nonce: u64,
-        /// The token of the hold.
-        token: FencingToken,
         /// Whether the hold has ended already.
         forced: bool,
     },

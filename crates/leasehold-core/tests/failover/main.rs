@@ -15,7 +15,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::model::{Record, Rules, step};
-use leasehold_core::{Acquire, Action, ClientId, HolderId, Mode, Now, Reply};
+use leasehold_core::{
+    Action, ClientId, End, HolderId, HolderInfo, Mode, Now, Reply, Request, Take,
+};
 use stateright::{Model, Property};
 
 use self::search::{breaks, holds_in};
@@ -35,7 +37,8 @@ struct World {
     acknowledged: usize,
     /// How many times a replica is promoted.
     failovers: u8,
-    /// How many polls of its attempt each client sends; all of them may be open at the same time.
+    /// How many times each client asks with its attempt; all of these questions may be open at the
+    /// same time.
     questions: u8,
     taken_back: TakenBack,
 }
@@ -47,7 +50,7 @@ enum TakenBack {
     ByItsClient,
     /// The same, but answers to earlier requests are still believed.
     ByItsClientThatBelieves,
-    /// Each poll, once the answer to this poll is "too few".
+    /// Each question, once the answer to it is "too few".
     ByEachQuestion,
     Never,
 }
@@ -64,6 +67,7 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Server {
     record: Record,
+    counter: u64,
     /// How many writes the server has, its own or its primary's.
     writes: u8,
     /// The primary of this replica; a server that is a primary, or believes so, has none.
@@ -72,9 +76,9 @@ struct Server {
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Client {
-    /// Polls that it may still send about its attempt.
+    /// Questions that it may still ask.
     questions: u8,
-    /// Polls that were granted and wait for acknowledgements.
+    /// Questions that were granted and wait for acknowledgements.
     out: Vec<Question>,
     /// The servers at which its grant will be taken back.
     taking_back: BTreeSet<usize>,
@@ -83,7 +87,7 @@ struct Client {
     entered: bool,
 }
 
-/// A poll that a server has granted.
+/// A question that a server has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 struct Question {
     server: usize,
@@ -93,21 +97,19 @@ struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    /// A client acquires at a server, perhaps by an address that is no longer right.
-    Acquire(usize, usize),
-    /// One poll of a client is answered: enough replicas know of the grant.
+    /// A client takes the lock at a server, perhaps by an address that is no longer right.
+    Ask(usize, usize),
+    /// One question of a client is answered: enough replicas know of the grant.
     Enter(usize, usize),
     /// A server becomes the replica of the one that was promoted last.
     Follow(usize),
     /// A client does not ask any more.
     GiveUp(usize),
-    /// A client polls its attempt.
-    Poll(usize, usize),
     /// A replica becomes a primary, with what it knows.
     Promote(usize),
     /// All writes of its primary reach a replica.
     Replicate(usize),
-    /// One poll of a client has waited too long for too few replicas.
+    /// One question of a client has waited too long for too few replicas.
     Short(usize, usize),
     /// A grant that was not acknowledged is taken back at a server.
     TakeBack(usize, usize),
@@ -117,14 +119,16 @@ fn id(client: usize) -> HolderId {
     HolderId { client: ClientId(client as u128), attempt: 1 }
 }
 
-fn acquire(client: usize) -> Action {
-    Action::Acquire(
-        Acquire::new(id(client), Mode::Exclusive, Duration::from_secs(30)).with_wait(true),
-    )
+fn request(client: usize) -> Request {
+    Request::new(id(client), Mode::Exclusive, HolderInfo::default())
+}
+
+fn take(client: usize) -> Action {
+    Action::Take(Take::new(request(client), Duration::from_secs(30)).with_waits(true))
 }
 
 impl State {
-    /// The replicas that have the write of a poll.
+    /// The replicas that have the write of a question.
     fn acknowledged(&self, question: &Question) -> usize {
         let has_it = |replica: &&Server| {
             replica.follows == Some(question.server) && replica.writes >= question.writes
@@ -141,11 +145,11 @@ impl State {
         let now = Now { lease_us: NOW_US, token_us: NOW_US };
         let server = &mut self.servers[server];
         server.writes += 1;
-        step(&mut server.record, now, Rules::new(), action).reply
+        step(&mut server.record, &mut server.counter, now, Rules::USUAL, action).reply
     }
 
-    fn ask(&mut self, client: usize, server: usize, action: &Action) {
-        let reply = self.apply(server, action);
+    fn ask(&mut self, client: usize, server: usize) {
+        let reply = self.apply(server, &take(client));
         let writes = self.servers[server].writes;
         let client = &mut self.clients[client];
         client.questions -= 1;
@@ -166,7 +170,7 @@ impl State {
 }
 
 impl World {
-    /// The next actions of a client, and the possible results of its polls.
+    /// The next actions of a client, and the possible results of its questions.
     fn client_actions(&self, state: &State, index: usize, events: &mut Vec<Event>) {
         let client = &state.clients[index];
         events.extend(client.taking_back.iter().map(|server| Event::TakeBack(index, *server)));
@@ -187,10 +191,7 @@ impl World {
         if client.questions > 0 {
             let is_primary = |server: &usize| state.servers[*server].follows.is_none();
             for server in (0..SERVERS).filter(is_primary) {
-                events.push(Event::Acquire(index, server));
-                if has_asked {
-                    events.push(Event::Poll(index, server));
-                }
+                events.push(Event::Ask(index, server));
             }
         }
     }
@@ -217,7 +218,7 @@ impl Model for World {
     type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
-        let replica = Server { record: Record::default(), writes: 0, follows: Some(0) };
+        let replica = Server { record: Record::default(), counter: 0, writes: 0, follows: Some(0) };
         let primary = Server { follows: None, ..replica.clone() };
         let client = Client {
             questions: self.questions,
@@ -255,11 +256,7 @@ impl Model for World {
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
         let mut state = state.clone();
         match event {
-            Event::Acquire(client, server) => state.ask(client, server, &acquire(client)),
-            Event::Poll(client, server) => {
-                let ttl = Duration::from_secs(30);
-                state.ask(client, server, &Action::Poll { id: id(client), ttl });
-            }
+            Event::Ask(client, server) => state.ask(client, server),
             Event::Enter(client, number) => {
                 let client = &mut state.clients[client];
                 client.entered = true;
@@ -277,8 +274,7 @@ impl Model for World {
             Event::GiveUp(client) => self.give_up(&mut state.clients[client]),
             Event::TakeBack(client, server) => {
                 state.clients[client].taking_back.remove(&server);
-                let (id, cooldown) = (id(client), Duration::ZERO);
-                state.apply(server, &Action::Release { id, cooldown, unanswered: false });
+                state.apply(server, &Action::End(End::new(request(client))));
             }
             Event::Follow(index) => state.follow(index, state.newest?),
             Event::Promote(index) => {
@@ -288,8 +284,8 @@ impl Model for World {
             }
             Event::Replicate(index) => {
                 let primary = &state.servers[state.servers[index].follows?];
-                let (record, writes) = (primary.record.clone(), primary.writes);
-                (state.servers[index].record, state.servers[index].writes) = (record, writes);
+                let follows = state.servers[index].follows;
+                state.servers[index] = Server { follows, ..primary.clone() };
             }
         }
         Some(state)
@@ -305,12 +301,12 @@ impl Model for World {
     }
 }
 
-/// Clients that poll once, and wait for this many acknowledgements.
+/// Clients that ask once, and wait for this many acknowledgements.
 fn once(acknowledged: usize, failovers: u8) -> World {
     World { acknowledged, failovers, questions: 1, taken_back: TakenBack::Never }
 }
 
-/// Clients that poll their attempt again before they have an answer.
+/// Clients that ask again before they have an answer.
 fn again(taken_back: TakenBack, questions: u8, failovers: u8) -> World {
     World { acknowledged: 2, failovers, questions, taken_back }
 }

@@ -4,10 +4,10 @@
 //! deleted, or set back to what it was. Tokens must be in the order of the grants all the same: the
 //! store sets and draws in one transaction, and no number is behind the clock.
 
-use leasehold_core::Now;
+use leasehold_core::model::{self, Hold, Record, Rules};
+use leasehold_core::{Action, Now};
 use stateright::{Model, Property};
 
-use super::model::{self, Action, Hold, Record, Rules};
 use super::search::{breaks, holds_in};
 use super::state::id;
 
@@ -144,7 +144,7 @@ impl Model for World {
             }
             Event::Force(client) => {
                 let action = Action::Revoke { id: id(client), force: true };
-                let rules = Rules::NORMAL;
+                let rules = Rules::USUAL;
                 model::step(&mut state.record, &mut state.counter, now, rules, &action);
                 // Attempts that have ended are another search.
                 state.record = Record::default();

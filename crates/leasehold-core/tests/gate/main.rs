@@ -1,20 +1,25 @@
 //! One name whose gate is a plain key, in every order in which its steps can happen.
 //!
-//! [`model`] says what a store does. Small worlds are searched exhaustively: clients take, wait,
-//! keep and end. Connections are given up while copies of requests are under way on them, messages
-//! come late or never, clients die, and an operator interferes. Each rule of the protocol is then
-//! taken away, and the search must find what goes wrong: otherwise it would prove nothing.
+//! [`leasehold_core::model`] says what a store does. Small worlds are searched exhaustively:
+//! clients take, wait, keep and end. Connections are given up while copies of requests are under
+//! way on them, messages come late or never, clients die, and an operator interferes. Each rule of
+//! the protocol is then taken away, and the search must find what goes wrong: otherwise it would
+//! prove nothing. Capacities and the counter have separate worlds. Random histories cover the rest.
 
+mod capacities;
 mod counter;
-mod model;
+mod histories;
+mod leases;
 mod records;
 mod scenario;
 #[path = "../search/mod.rs"]
 mod search;
 mod state;
+mod store;
 mod world;
 
-use self::model::Times;
+use leasehold_core::model::Times;
+
 use self::scenario::{Rule, World};
 use self::search::{breaks, holds_in};
 use self::world::{CLOSED, IN_ORDER, NAMED, ONE_HOLDER, SETTLES, TOKENS};

@@ -1,6 +1,6 @@
 //! The bounds of a search, and the possible events within them.
 
-use super::model::Times;
+use leasehold_core::model::Times;
 
 /// A rule that is taken away, to show that the search notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,19 @@
 //! One moment of the world, and what its clients do.
 
-use leasehold_core::{ClientId, HolderId, Mode, Now};
+use std::time::Duration;
 
-use super::model::{Record, Reply, State as GateState};
+use leasehold_core::model::{Record, State as GateState};
+use leasehold_core::token::TOKEN_EPOCH_US;
+use leasehold_core::{ClientId, HolderId, HolderInfo, Mode, Now, Reply};
+
 use super::scenario::{Rule, World};
 
 /// The time of every moment: all other times are moved with it, so that moments are equal if the
 /// same can happen from there.
 pub(super) const NOW: u64 = 100;
+
+/// The number from which tokens and places are counted.
+pub(super) const FIRST: u64 = TOKEN_EPOCH_US;
 
 /// How much older a time can be without a difference.
 const OLDEST: u64 = NOW - 4;
@@ -114,7 +120,18 @@ pub(super) fn id(client: u8) -> HolderId {
     HolderId { client: ClientId(u128::from(client)), attempt: 1 }
 }
 
-pub(super) const MODE: Mode = Mode::Exclusive;
+/// What every request of a client says about it.
+pub(super) fn request(client: u8) -> leasehold_core::Request {
+    leasehold_core::Request::new(id(client), Mode::Exclusive, HolderInfo::default())
+}
+
+pub(super) fn span(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn millis(span: Duration) -> u64 {
+    span.as_millis() as u64
+}
 
 pub(super) fn number(id: HolderId) -> u8 {
     id.client.0 as u8
@@ -141,11 +158,11 @@ impl State {
         };
         Self {
             record: Record::default(),
-            counter: 0,
+            counter: FIRST,
             clients: vec![idle; world.clients],
             requests: Vec::new(),
             messages: Vec::new(),
-            granted: vec![0; world.clients],
+            granted: vec![FIRST; world.clients],
             deaths: world.deaths,
             reconnects: world.reconnects,
             revokes: world.revokes,
@@ -222,16 +239,17 @@ impl State {
         }
         client.open = None;
         match (client.phase, reply) {
-            (Phase::Asking | Phase::Waiting, Reply::Granted { token }) => {
-                client.phase = Phase::Holding { token: *token, until, is_claimed: true };
+            (Phase::Asking | Phase::Waiting, Reply::Granted(grant)) => {
+                let token = grant.token.micros();
+                client.phase = Phase::Holding { token, until, is_claimed: true };
                 if until <= NOW {
                     self.end(from, world);
                 }
             }
-            (Phase::Asking | Phase::Waiting, Reply::Queued { place, ask_ms, .. }) => {
+            (Phase::Asking | Phase::Waiting, Reply::Queued(place)) => {
                 client.phase = Phase::Waiting;
-                client.place = Some(*place);
-                client.ask_at = (request.sent + ask_ms).max(NOW);
+                client.place = Some(place.sequence);
+                client.ask_at = (request.sent + millis(place.retry_after)).max(NOW);
             }
             (Phase::Asking | Phase::Waiting, Reply::Closed) => client.phase = Phase::Done,
             // The name was not free for one command.
@@ -325,7 +343,12 @@ impl State {
         self.record.expire(NOW);
         // A message that is this late is as good as lost.
         self.messages.retain(|message| message.granted_at + 2 >= NOW);
-        self.record.clean();
+        if self.record.queue.is_empty() {
+            self.record.queue_until_ms = 0;
+        }
+        if self.record.closed.is_empty() {
+            self.record.closed_until_ms = 0;
+        }
         for client in &mut self.clients {
             if client.phase != Phase::Waiting {
                 client.ask_at = NOW;
@@ -339,12 +362,12 @@ impl State {
 
     /// Only the order of tokens and of places matters.
     fn rank_numbers(&mut self) {
-        let mut numbers = vec![0];
+        let mut numbers = vec![FIRST];
         self.each_number(|number| numbers.push(*number));
         numbers.sort_unstable();
         numbers.dedup();
         self.each_number(|number| {
-            *number = numbers.binary_search(number).unwrap_or_default() as u64;
+            *number = FIRST + numbers.binary_search(number).unwrap_or_default() as u64;
         });
     }
 

@@ -1,11 +1,15 @@
 //! The world that is searched: one record, one counter, a few clients, a network.
 
-use leasehold_core::HolderInfo;
+use std::time::Duration;
+
+use leasehold_core::model::{self, Hold, Rules, State as GateState};
+use leasehold_core::{
+    Action, Description, End, FencingToken, Grant, HolderInfo, Keep, Message as Hint, Reply, Take,
+};
 use stateright::{Model, Property};
 
-use super::model::{self, Action, Description, End, Hold, Reply, Rules, State as GateState, Take};
 use super::scenario::{Event, Rule, World};
-use super::state::{Kind, MODE, Message, NOW, Phase, Request, State, id, now, number};
+use super::state::{Kind, Message, NOW, Phase, Request, State, id, now, number, request, span};
 
 pub(crate) const CLOSED: &str = "an attempt that has ended gets nothing from a late copy";
 pub(crate) const IN_ORDER: &str = "no newcomer overtakes a waiter that keeps asking";
@@ -16,49 +20,61 @@ pub(crate) const TOKENS: &str = "a later grant has a higher token";
 
 impl World {
     fn rules(&self) -> Rules {
-        Rules { times: self.times, in_quarantine: false }
+        Rules { times: self.times, ..Rules::USUAL }
     }
 
     fn step(&self, state: &mut State, action: &Action) -> Reply {
-        let rules = self.rules();
+        Self::step_by(self.rules(), state, action)
+    }
+
+    fn step_by(rules: Rules, state: &mut State, action: &Action) -> Reply {
         let outcome = model::step(&mut state.record, &mut state.counter, now(), rules, action);
-        for granted in outcome.messages {
-            let (to, token) = (number(granted.id), granted.token);
-            state.messages.push(Message { to, token, granted_at: granted.now_ms });
+        for (client, message) in outcome.messages {
+            if let Hint::Granted { token, now_us, .. } = message {
+                let (to, token) = (client.0 as u8, token.micros());
+                state.messages.push(Message { to, token, granted_at: now_us / 1_000 });
+            }
         }
         outcome.reply
     }
 
     /// The store executes a request.
-    fn execute(&self, state: &mut State, request: Request) -> Reply {
-        let from = request.from;
+    fn execute(&self, state: &mut State, sent: Request) -> Reply {
+        let from = sent.from;
         let before = state.holder().filter(|_| state.record.gate.is_some());
-        let reply = match request.kind {
+        let reply = match sent.kind {
             Kind::Delete { described } => {
                 let expected = Hold { id: id(from), token: described, info: HolderInfo::default() };
                 Reply::Ended(model::delete(&mut state.record, now(), &expected))
             }
-            Kind::End { closes } => self.step(state, &Action::End(End::new(id(from), closes))),
+            Kind::End { closes } => {
+                let end = End::new(request(from)).with_closes(closes);
+                self.step(state, &Action::End(end))
+            }
             Kind::Keep { description } => {
-                let description =
-                    description.map(|token| Description { token, info: HolderInfo::default() });
-                let (id, ttl_ms) = (id(from), self.ttl);
-                self.keep(state, &Action::Keep { id, ttl_ms, description })
+                let described = |token| {
+                    let token = FencingToken::from_micros(token);
+                    Box::new(Description::new(token, HolderInfo::default()))
+                };
+                let keep = Keep::new(request(from), span(self.ttl));
+                self.keep(state, keep.with_description(description.map(described)))
             }
             Kind::Set => self.set(state, from),
             Kind::Take => self.take(state, from),
         };
-        self.note(state, request, &reply, before);
+        self.note(state, sent, &reply, before);
         if !self.has(Rule::ClosedIsKept) {
             state.record.closed.clear();
         }
         reply
     }
 
-    fn keep(&self, state: &mut State, action: &Action) -> Reply {
-        let reply = self.step(state, action);
-        if let (Action::Keep { description: Some(_), .. }, Some(gate), false) =
-            (action, &mut state.record.gate, self.has(Rule::DescriptionIsBlind))
+    fn keep(&self, state: &mut State, keep: Keep) -> Reply {
+        let describes = keep.description.is_some();
+        let reply = self.step(state, &Action::Keep(keep));
+        if describes
+            && !self.has(Rule::DescriptionIsBlind)
+            && let Some(gate) = &mut state.record.gate
             && let GateState::Awaited(hold) = &gate.state
         {
             gate.state = GateState::Held(hold.clone());
@@ -71,45 +87,40 @@ impl World {
             let client = &state.clients[usize::from(*waiting)];
             matches!(client.phase, Phase::Asking | Phase::Waiting) && *waiting != from
         };
-        let waits = state.record.queue.values().map(|waiter| number(waiter.id)).any(|n| waits(&n));
+        let waits = state.record.queue.values().any(|waiter| waits(&number(waiter.request.id)));
         let asked = (id(from), self.ttl);
         match model::set(&mut state.record, &mut state.counter, now(), asked) {
             Some(token) => {
                 state.has_overtaken |= waits;
-                Reply::Granted { token }
+                let token = FencingToken::from_micros(token);
+                Reply::Granted(Grant::new(token).with_described(false))
             }
-            None => Reply::Busy { left_ms: 0 },
+            None => Reply::Busy { retry_after: Duration::ZERO },
         }
     }
 
     fn take(&self, state: &mut State, from: u8) -> Reply {
-        let mut take = Take::new(id(from), MODE, self.ttl);
-        take.place = state.clients[usize::from(from)].place;
+        let place = state.clients[usize::from(from)].place;
+        let take = Take::new(request(from), span(self.ttl)).with_waits(true).with_place(place);
         if !self.has(Rule::OneToken)
             && let Some(gate) = &mut state.record.gate
             && let GateState::Held(hold) | GateState::Awaited(hold) = &mut gate.state
         {
             hold.token = None;
         }
-        let first = state.record.queue.values().next().map(|waiter| number(waiter.id));
+        let first = state.record.queue.values().next().map(|waiter| number(waiter.request.id));
         let mut rules = self.rules();
         // A store in quarantine lets a waiter join, and serves nobody.
         rules.in_quarantine =
             !self.has(Rule::AnyAskServes) && first.is_some_and(|first| first != from);
-        let action = Action::Take(take);
-        let outcome = model::step(&mut state.record, &mut state.counter, now(), rules, &action);
-        for granted in outcome.messages {
-            let (to, token) = (number(granted.id), granted.token);
-            state.messages.push(Message { to, token, granted_at: granted.now_ms });
-        }
-        outcome.reply
+        Self::step_by(rules, state, &Action::Take(take))
     }
 
     /// Writes down who was granted what, and who has ended.
     fn note(&self, state: &mut State, request: Request, reply: &Reply, before: Option<u8>) {
         let from = request.from;
         let token = match (reply, state.holder()) {
-            (Reply::Granted { token }, _) => Some((from, *token)),
+            (Reply::Granted(grant), _) => Some((from, grant.token.micros())),
             (_, Some(holder)) if before != Some(holder) => {
                 let hold = state.record.gate.as_ref().and_then(|gate| match &gate.state {
                     GateState::Awaited(hold) => hold.token,
@@ -133,7 +144,7 @@ impl World {
         if has_ended {
             state.client(from).closed_until = NOW + self.times.closed_ms;
         } else if state.client(from).closed_until > NOW {
-            let waits = state.record.queue.values().any(|waiter| waiter.id == id(from));
+            let waits = state.record.queue.values().any(|waiter| waiter.request.id == id(from));
             state.has_returned |= waits || state.holder() == Some(from);
         }
     }

@@ -6,23 +6,25 @@ pub(crate) const NODES: usize = 3;
 /// A protection that is taken away, to show that the search notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
+    /// Without it, a node that is not in quarantine gives a lease back, too.
+    ClaimInQuarantine,
+    /// Without it, the record forgets attempts that have ended.
+    Closed,
     /// Without it, the highest of the tokens that the nodes proposed is used immediately.
     Commit,
-    /// Without it, a node forgets its last token with the hold.
-    LastToken,
+    /// Without it, a node forgets its counter with the hold.
+    Counter,
     /// Without it, one node is enough.
     Majority,
     /// Without it, a node that has forgotten grants immediately.
     Quarantine,
     /// Without it, a node that has forgotten waits for less than the longest lease.
     QuarantineLength,
-    /// Without it, a node in quarantine executes an acquire before it refuses it.
+    /// Without it, a node in quarantine executes a take before it refuses it.
     RefusalFirst,
-    /// Without it, the record forgets attempts that have ended.
-    Tombstone,
     /// Without it, a node that says "not held" counts as if it had answered all requests.
     Unanswered,
-    /// Without it, a lease is relied on for as long as any node keeps it.
+    /// Without it, a lease is relied on for as long as one node keeps it.
     Validity,
 }
 
@@ -33,8 +35,8 @@ pub(crate) struct World {
     /// How far beyond the wall clock the tokens are that clients may propose; if empty, tokens are
     /// proposed by the clock.
     pub(crate) ballots: &'static [u64],
-    /// How far beyond the wall clock the last token of each node is at the beginning.
-    pub(crate) last_tokens: [u64; NODES],
+    /// How far beyond the wall clock the counter of each node is at the beginning.
+    pub(crate) counters: [u64; NODES],
     /// Seconds that a lease lasts.
     pub(crate) ttl: u64,
     /// The last second.
@@ -43,10 +45,14 @@ pub(crate) struct World {
     pub(crate) delay: u64,
     /// The first client holds already, by two nodes; its request to the third is under way.
     pub(crate) is_held: bool,
+    /// That request is not under way: it is lost, and the holder knows that.
+    pub(crate) is_answered: bool,
     /// Whether ends of attempts travel like other requests; if not, they are executed immediately.
     pub(crate) ends_travel: bool,
     /// How often each holder renews.
     pub(crate) renewals: u8,
+    /// Whether a holder asks nodes that lack its lease to grant the name anew.
+    pub(crate) joins: bool,
     /// How many times a node's clock jumps beyond every lease.
     pub(crate) jumps: u8,
     /// How many times a node forgets everything.
@@ -57,6 +63,8 @@ pub(crate) struct World {
     pub(crate) losses: u8,
     /// How many requests come a second time.
     pub(crate) copies: u8,
+    /// How many times a node grants another name of the same counter.
+    pub(crate) others: u8,
     pub(crate) without: Option<Protection>,
 }
 
@@ -67,18 +75,21 @@ impl World {
         Self {
             clients: 2,
             ballots: &[1, 8],
-            last_tokens: [5, 10, 4],
+            counters: [5, 10, 4],
             ttl: 2,
             end: 0,
             delay: 0,
             is_held: false,
+            is_answered: false,
             ends_travel: false,
             renewals: 0,
+            joins: true,
             jumps: 1,
             crashes: 0,
             in_turn: false,
             losses: 0,
             copies: 0,
+            others: 0,
             without: None,
         }
     }
@@ -87,7 +98,7 @@ impl World {
     pub(crate) fn timed() -> Self {
         Self {
             ballots: &[],
-            last_tokens: [0; NODES],
+            counters: [0; NODES],
             end: 4,
             delay: 1,
             renewals: 1,
@@ -105,6 +116,10 @@ impl World {
             true => leasehold_core::quorum::majority(NODES),
             false => 1,
         }
+    }
+
+    pub(super) fn needed_to_renew(&self) -> usize {
+        if self.has(Protection::Validity) { self.needed() } else { 1 }
     }
 
     /// How long a node that has forgotten grants nothing new.
@@ -132,6 +147,8 @@ pub(crate) enum Event {
     Jump(usize),
     /// A holder releases.
     Leave(u8),
+    /// A node grants another name, whose tokens come from the same counter.
+    Other(usize),
     /// A holder asks all nodes for more time.
     Renew(u8),
     /// A second passes.

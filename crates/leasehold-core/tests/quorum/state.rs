@@ -1,10 +1,8 @@
 //! One moment of the world.
 
-use std::time::Duration;
-
 use leasehold_core::model::Record;
-use leasehold_core::quorum::{NodeHold, RenewTally, Round};
-use leasehold_core::{ClientId, FencingToken, HolderId, Instant, Now};
+use leasehold_core::quorum::{RenewTally, Round};
+use leasehold_core::{ClientId, FencingToken, HolderId, Now};
 
 use super::scenario::NODES;
 
@@ -30,11 +28,14 @@ pub(crate) struct State {
     pub(super) crashes: u8,
     pub(super) losses: u8,
     pub(super) copies: u8,
+    pub(super) others: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Node {
     pub(super) record: Record,
+    /// The number from which the node draws its tokens.
+    pub(super) counter: u64,
     /// Seconds that its clock has jumped.
     pub(super) ahead: u64,
     pub(super) quarantined_until: u64,
@@ -50,9 +51,7 @@ pub(super) struct Client {
     pub(super) newest: Option<FencingToken>,
     /// When the round began.
     pub(super) began: u64,
-    /// The answer of each node about its hold.
-    pub(super) words: Vec<NodeHold>,
-    /// How many acquires and reclaims of it each node has not answered. They may still be executed,
+    /// How many takes of it each node has not answered. They may still be executed,
     /// whatever the node answers to a later request.
     pub(super) unanswered: [u8; NODES],
     /// Nodes that have executed the end of its attempt.
@@ -83,6 +82,8 @@ pub(super) struct Lease {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Renewal {
     pub(super) began: u64,
+    /// Nodes whose answer is counted: a second answer to the same renewal says nothing new.
+    pub(super) is_heard: [bool; NODES],
     pub(super) tally: RenewTally,
     /// The newest reported token when the renewal began.
     pub(super) newest: Option<FencingToken>,
@@ -100,7 +101,6 @@ impl Client {
     /// Its attempt is over, and its knowledge does not matter any more. Returns its phase.
     pub(super) fn end(&mut self) -> Phase {
         (self.newest, self.began, self.unanswered) = (None, 0, [0; NODES]);
-        self.words.clear();
         std::mem::replace(&mut self.phase, Phase::Ended)
     }
 }
@@ -122,23 +122,29 @@ pub(super) struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
-    Acquire { ballot_us: u64 },
-    Cancel,
-    Commit(FencingToken),
-    Reclaim { token: FencingToken, until: u64 },
-    Release { unanswered: bool },
-    Renew,
+    Claim(FencingToken),
+    Describe(FencingToken),
+    End { closes: bool },
+    Join(FencingToken),
+    Keep,
+    Take { ballot_us: u64 },
 }
 
 pub(super) fn id(client: u8) -> HolderId {
     HolderId { client: ClientId(client.into()), attempt: 1 }
 }
 
-pub(super) fn instant(second: u64) -> Instant {
-    Instant::from_origin(Duration::from_secs(second))
+impl Kind {
+    pub(super) fn is_end(self) -> bool {
+        matches!(self, Self::End { .. })
+    }
 }
 
 impl Node {
+    pub(super) fn is_in_quarantine(&self, time: u64) -> bool {
+        time < self.quarantined_until
+    }
+
     /// Tokens come from the caller's ballot here, so only the clock of leases jumps.
     pub(super) fn now(&self, time: u64) -> Now {
         let lease_us = START_US + (time + self.ahead) * 1_000_000;
@@ -159,7 +165,8 @@ impl State {
     /// Whether a node has not answered the last renewal of a client.
     pub(super) fn is_renewing(&self, client: u8) -> bool {
         self.requests.iter().any(|request| {
-            request.from == client && matches!(request.kind, Kind::Reclaim { .. } | Kind::Renew)
+            request.from == client
+                && matches!(request.kind, Kind::Claim(_) | Kind::Join(_) | Kind::Keep)
         })
     }
 
@@ -172,6 +179,6 @@ impl State {
     }
 
     pub(super) fn holds(&self, client: u8, node: usize) -> bool {
-        self.nodes[node].record.holds.iter().any(|hold| hold.id == id(client))
+        self.nodes[node].record.holders().contains(&id(client).client)
     }
 }

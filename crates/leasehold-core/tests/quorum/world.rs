@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{Record, Rules, step};
-use leasehold_core::{Acquire, Action, FencingToken, Mode, Reclaim, Reply};
+use leasehold_core::model::{Record, Rules, State as GateState, Times, step};
+use leasehold_core::{Action, Description, End, FencingToken, HolderInfo, Keep, Mode, Reply, Take};
 use stateright::{Model, Property};
 
 use super::scenario::{Event, NODES, Protection, World};
-use super::state::{Client, Kind, Node, Phase, Request, START_US, State, WALL_US, id};
+use super::state::{Client, Kind, Node, Phase, Request, State, WALL_US, id};
 
 pub(crate) const ENDED_STAYS_ENDED: &str = "nothing granted to an attempt that has ended stays";
 pub(crate) const IN_ORDER: &str = "tokens are distinct and in the order of real time";
@@ -17,61 +17,72 @@ pub(crate) const KEPT: &str = "who renews while nodes forget in turn is not told
 pub(crate) const ONE_HOLDER: &str = "at most one client may believe that it holds";
 pub(crate) const PROVEN: &str = "who extends its lease was not overtaken when it asked";
 
+/// How far a grant of another name raises the counter.
+const OTHER: u64 = 4;
+
+/// A time after the end of every world, in milliseconds.
+const FAR_MS: u64 = 1 << 50;
+
+/// Nobody waits, so only ended attempts have a time. It does not end.
+const TIMES: Times =
+    Times { closed_ms: FAR_MS, grace_ms: 0, ask_ms: 1_000, queue_ms: 1_000, window_ms: 1_000 };
+
 impl World {
-    fn action(&self, request: &Request) -> Action {
-        let (id, ttl) = (id(request.from), Duration::from_secs(self.ttl));
-        let until_us = |second: u64| START_US + second * 1_000_000;
-        match request.kind {
-            Kind::Acquire { ballot_us } => Action::Acquire(
-                Acquire::new(id, Mode::Exclusive, ttl)
-                    .with_not_after(until_us(request.sent + self.delay + 1))
-                    .with_ballot(Some(ballot_us)),
-            ),
-            Kind::Cancel => Action::Cancel { id, unanswered: true },
-            Kind::Commit(token) => Action::Commit { id, token, ttl },
-            Kind::Reclaim { token, until } => {
-                let request =
-                    Acquire::new(id, Mode::Exclusive, ttl).with_not_after(until_us(until));
-                Action::Reclaim(Reclaim::new(token, request))
+    fn action(&self, Request { from, kind, .. }: Request) -> Action {
+        let request =
+            leasehold_core::Request::new(id(from), Mode::Exclusive, HolderInfo::default());
+        // A hold has its last millisecond, too.
+        let ttl = Duration::from_secs(self.ttl) - Duration::from_millis(1);
+        match kind {
+            Kind::Claim(token) => Action::Take(Take::new(request, ttl).with_claim(Some(token))),
+            Kind::Describe(token) => {
+                let description = Description::new(token, HolderInfo::default());
+                Action::Keep(Keep::new(request, ttl).with_description(Some(Box::new(description))))
             }
-            Kind::Release { unanswered } => {
-                Action::Release { id, cooldown: Duration::ZERO, unanswered }
+            Kind::End { closes } => Action::End(End::new(request).with_closes(closes)),
+            Kind::Join(token) => {
+                Action::Take(Take::new(request, ttl).with_ballot(Some(token.micros())))
             }
-            Kind::Renew => Action::Renew { id, ttl },
+            Kind::Keep => Action::Keep(Keep::new(request, ttl)),
+            Kind::Take { ballot_us } => {
+                Action::Take(Take::new(request, ttl).with_ballot(Some(ballot_us)))
+            }
         }
     }
 
     /// A node executes a request: the model itself.
-    fn apply(&self, state: &mut State, request: &Request) -> Reply {
-        let action = self.action(request);
+    fn apply(&self, state: &mut State, request: Request) -> Reply {
         let time = state.time;
         let node = &mut state.nodes[request.node];
-        // The script of the acquire checks for a quarantine before anything else.
-        let is_refused =
-            matches!(request.kind, Kind::Acquire { .. }) && time < node.quarantined_until;
-        if is_refused && self.has(Protection::RefusalFirst) {
-            return Reply::Gone;
-        }
+        let is_in_quarantine = node.is_in_quarantine(time);
+        let obeys = match request.kind {
+            Kind::Claim(_) => is_in_quarantine || !self.has(Protection::ClaimInQuarantine),
+            Kind::Join(_) | Kind::Take { .. } => {
+                is_in_quarantine && self.has(Protection::RefusalFirst)
+            }
+            Kind::Describe(_) | Kind::End { .. } | Kind::Keep => is_in_quarantine,
+        };
+        let rules = Rules { times: TIMES, held_back: false, in_quarantine: obeys };
         let now = node.now(time);
-        let reply = step(&mut node.record, now, Rules::new(), &action).reply;
-        self.take_away(&mut node.record, &reply);
-        forget_times(&mut node.record);
-        if is_refused { Reply::Gone } else { reply }
-    }
-
-    fn take_away(&self, record: &mut Record, reply: &Reply) {
-        if !self.has(Protection::Tombstone) {
-            record.tombstones.clear();
+        let (record, counter) = (&mut node.record, &mut node.counter);
+        let reply = step(record, counter, now, rules, &self.action(request)).reply;
+        if !self.has(Protection::Closed) {
+            forget_closed(record);
         }
-        if !self.has(Protection::LastToken) && *reply == Reply::Released {
-            record.last_token_us = 0;
+        if !self.has(Protection::Counter) && reply == Reply::Ended(true) {
+            *counter = 0;
+        }
+        forget_times(record);
+        let is_new = matches!(request.kind, Kind::Join(_) | Kind::Take { .. });
+        match is_in_quarantine && is_new {
+            true => Reply::Busy { retry_after: Duration::ZERO },
+            false => reply,
         }
     }
 
     /// Executes requests that end an attempt immediately.
     fn end_at_once(&self, state: &mut State) {
-        let is_end =
-            |request: &Request| matches!(request.kind, Kind::Cancel | Kind::Release { .. });
+        let is_end = |request: &Request| request.kind.is_end();
         while let Some(index) = state.requests.iter().position(is_end) {
             self.execute(state, index, true, false);
         }
@@ -83,8 +94,8 @@ impl World {
             state.requests.push(request);
             state.copies -= 1;
         }
-        let reply = self.apply(state, &request);
-        if matches!(request.kind, Kind::Cancel | Kind::Release { .. }) {
+        let reply = self.apply(state, request);
+        if request.kind.is_end() {
             state.clients[usize::from(request.from)].is_over[request.node] = true;
         } else if is_heard {
             state.hear(self, request, &reply);
@@ -94,12 +105,22 @@ impl World {
     }
 }
 
-/// Removes times that distinguish states with the same future: when a record may be collected, when
-/// a hold began, and when a tombstone ends. All are beyond the end of this world.
+fn forget_closed(record: &mut Record) {
+    record.closed.clear();
+    record.gate.take_if(|gate| gate.state == GateState::Closed);
+}
+
+/// Removes times that distinguish states with the same future: when the record forgets an attempt
+/// that has ended. That is beyond the end of this world, even if the node's clock jumps.
 fn forget_times(record: &mut Record) {
-    record.collect_at_us = 0;
-    record.holds.iter_mut().for_each(|hold| hold.since_us = 0);
-    record.tombstones.iter_mut().for_each(|tombstone| tombstone.until_us = u64::MAX);
+    if !record.closed.is_empty() {
+        record.closed_until_ms = 2 * FAR_MS;
+    }
+    if let Some(gate) = &mut record.gate
+        && gate.state == GateState::Closed
+    {
+        gate.until_ms = 2 * FAR_MS;
+    }
 }
 
 impl Model for World {
@@ -107,10 +128,10 @@ impl Model for World {
     type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
-        let nodes = self.last_tokens.map(|beyond| {
-            let last_token_us = if beyond > 0 { WALL_US + beyond } else { 0 };
-            let record = Record { last_token_us, ..Record::default() };
-            Node { record, ahead: 0, quarantined_until: 0, is_behind: false }
+        let nodes = self.counters.map(|beyond| {
+            let counter = if beyond > 0 { WALL_US + beyond } else { 0 };
+            let record = Record::default();
+            Node { record, counter, ahead: 0, quarantined_until: 0, is_behind: false }
         });
         let mut state = State {
             time: 0,
@@ -124,6 +145,7 @@ impl Model for World {
             crashes: self.crashes,
             losses: self.losses,
             copies: self.copies,
+            others: self.others,
         };
         if self.is_held {
             let ballot = self.ballots.first().copied().unwrap_or_default();
@@ -131,6 +153,10 @@ impl Model for World {
             let is_first = |request: &Request| request.node < self.needed();
             while let Some(index) = state.requests.iter().position(is_first) {
                 self.execute(&mut state, index, true, false);
+            }
+            if self.is_answered {
+                state.requests.clear();
+                state.clients[0].unanswered = [0; NODES];
             }
         }
         vec![state]
@@ -164,12 +190,13 @@ impl Model for World {
             let mut execute =
                 |is_heard, stays| events.push(Event::Execute { index, is_heard, stays });
             // Only a client sends these again, and not after an answer.
-            let is_single = matches!(request.kind, Kind::Acquire { .. } | Kind::Reclaim { .. });
+            let is_single =
+                matches!(request.kind, Kind::Claim(_) | Kind::Join(_) | Kind::Take { .. });
             execute(true, false);
             if state.copies > 0 && !is_single {
                 execute(true, true);
             }
-            if state.losses > 0 && !matches!(request.kind, Kind::Cancel | Kind::Release { .. }) {
+            if state.losses > 0 && !request.kind.is_end() {
                 execute(false, false);
                 if state.copies > 0 {
                     execute(false, true);
@@ -177,13 +204,17 @@ impl Model for World {
             }
         }
         for node in 0..NODES {
-            if state.jumps > 0 && !state.nodes[node].record.holds.is_empty() {
+            if state.jumps > 0 && !state.nodes[node].record.holders().is_empty() {
                 events.push(Event::Jump(node));
             }
+            if state.others > 0 {
+                events.push(Event::Other(node));
+            }
             // If all nodes are alike, it does not matter which one forgets.
-            let may_forget = node == 0 || self.last_tokens[0] > 0;
+            let may_forget = node == 0 || self.counters[0] > 0;
             let is_turn = !(self.in_turn && state.nodes.iter().any(|node| node.is_behind));
-            let knows = state.nodes[node].record != Record::default();
+            let knows =
+                state.nodes[node].record != Record::default() || state.nodes[node].counter > 0;
             if state.crashes > 0 && may_forget && is_turn && knows {
                 events.push(Event::Forget(node));
             }
@@ -203,6 +234,7 @@ impl Model for World {
             Event::Forget(node) => {
                 state.crashes -= 1;
                 state.nodes[node].record = Record::default();
+                state.nodes[node].counter = 0;
                 state.nodes[node].quarantined_until = state.time + self.quarantine();
                 state.nodes[node].is_behind = self.in_turn;
             }
@@ -212,6 +244,10 @@ impl Model for World {
                 state.nodes[node].ahead += self.ttl;
             }
             Event::Leave(number) => state.leave(number),
+            Event::Other(node) => {
+                state.others -= 1;
+                state.nodes[node].counter += OTHER;
+            }
             Event::Renew(number) => state.renew(self, number),
             Event::Tick => {
                 state.time += 1;

@@ -43,6 +43,8 @@ type Outgoing = UnboundedSender<Parcel>;
 enum Expectation {
     /// It answers a copy that its client knows nothing of.
     Copy(Strike),
+    /// A part of such an answer.
+    PartOfCopy,
     Struck(Strike),
     Whole,
 }
@@ -103,15 +105,24 @@ impl<'a> Line<'a> {
     async fn read_requests(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
         // If the client is gone, the requests that it has sent are still carried.
-        while let Ok(Some(request)) = frames.next().await {
-            let Some(strike) = self.shared.strike_for(&request) else {
-                match resp::has_reply(&request) {
-                    true => self.expect(Expectation::Whole),
-                    false => self.has_subscribed.store(true, Ordering::Relaxed),
+        while let Ok(Some(first)) = frames.next().await {
+            let Ok(parts) = resp::request(first, &mut frames).await else { return Ok(()) };
+            let (strike, request) = (self.shared.strike_for(&parts), parts.concat());
+            let Some(strike) = strike else {
+                for part in &parts {
+                    match resp::has_reply(part) {
+                        true => self.expect(Expectation::Whole),
+                        false => self.has_subscribed.store(true, Ordering::Relaxed),
+                    }
                 }
                 self.send(&out, request);
                 continue;
             };
+            // The last reply is that of the whole transaction.
+            let others = parts.len() - 1;
+            if strike.fault != Fault::HoldRequest {
+                (0..others).for_each(|_| self.expect(Expectation::Whole));
+            }
             match strike.fault {
                 Fault::BreakReply(_)
                 | Fault::GarbleReply
@@ -126,6 +137,7 @@ impl<'a> Line<'a> {
                 }
                 Fault::RepeatRequest => {
                     self.expect(Expectation::Whole);
+                    (0..others).for_each(|_| self.expect(Expectation::PartOfCopy));
                     self.expect(Expectation::Copy(strike));
                     self.send(&out, request.clone());
                 }
@@ -155,6 +167,7 @@ impl<'a> Line<'a> {
             let expected = locked(&self.expected).pop_front().unwrap_or(Expectation::Whole);
             match expected {
                 Expectation::Copy(strike) => strike.tell(),
+                Expectation::PartOfCopy => {}
                 Expectation::Struck(strike) => self.spoil(&out, frame, strike),
                 Expectation::Whole => self.send(&out, frame),
             }

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::resp;
 
-/// A fault of one call of a script.
+/// A fault of one call of a script. A transaction counts as the call of the script in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call is executed. This many bytes of its reply arrive; then the connection is reset.
@@ -90,8 +90,8 @@ impl Shared {
     }
 
     /// The fault of this request, if it has one.
-    pub(super) fn strike_for(&self, request: &[u8]) -> Option<Strike> {
-        let called = resp::script(request)?;
+    pub(super) fn strike_for(&self, parts: &[Vec<u8>]) -> Option<Strike> {
+        let called = parts.iter().find_map(|part| resp::script(part))?;
         let mut strikes = locked(&self.strikes);
         for strike in strikes.iter_mut().filter(|strike| strike.script == called) {
             strike.calls_left = strike.calls_left.saturating_sub(1);

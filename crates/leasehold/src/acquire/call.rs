@@ -1,28 +1,31 @@
-//! A call, from its first request to a lease or a refusal, and its events for the observer.
+//! A call, from its first request to a lease or a refusal. Its future asks the store, waits, and
+//! asks again.
 //!
 //! A call keeps its future for as long as it waits, and many calls may wait. So a future that is
 //! rarely awaited is boxed: then it takes no memory in a call that waits.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use leasehold_core::backoff::Jitter;
 use leasehold_core::bugs::{self, Bug};
+use leasehold_core::model::{ASK_INTERVAL, CLAIM_WINDOW};
+use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Error, FencingToken, Instant, LeaseOptions, LockName, Mode, Reply, Result,
-    StoreError, StoreErrorKind,
+    Error, FencingToken, Grant, Instant, Place, Renewal, Reply, Result, StoreError, StoreErrorKind,
 };
-use tokio::sync::oneshot;
 
+use super::poller::Poller;
 use super::report::Reported;
-use super::request::{Asked, Limit, OwnAttempt};
+use super::request::{Asked, Limit, OwnAttempt, is_granted_in_vain};
 use super::retry::Retry;
-use crate::event::{Event, RequestFacts};
-use crate::keeper::{Ask, Held, Keeper, PendingRelease, Poller, Step, Turn};
+use crate::keeper::{Entry, Front, Held, Told, Turn, Validity, Waiting};
 use crate::replies::{refused, unexpected_reply};
-use crate::store::clocked::TimedAnswer;
+
+/// If too few nodes of a quorum answer in time, a try asks again for 500 ms: several rounds of the
+/// usual timeout. A hiccup is over by then; any other trouble lasts.
+const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Acquires, or returns `None` if the name is busy and the limit is a try.
 pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
@@ -32,295 +35,323 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
         asked.limit = Limit::Try;
     }
     let asked = &asked;
-    let mut call = AcquireCall::new(asked);
-    match call.run().await? {
+    match Call::new(asked).run().await? {
         None if does_not_wait => Err(asked.timeout(asked.leave_until(), false).await),
         outcome => Ok(outcome),
     }
 }
 
-/// Whether enough of a lease's validity is left at `now`.
-pub(crate) fn is_enough(held: &Held, options: &LeaseOptions, now: Instant) -> bool {
-    let signal = &held.state.signal;
-    let left = signal.valid_until().saturating_since(now);
-    let is_unchecked = bugs::is_on(Bug::NoCheckAfterReply) || bugs::is_on(Bug::LocalHandOffTooLate);
-    signal.check_at(now).is_none() && (left > options.least_validity() || is_unchecked)
-}
-
-/// An acquire call under way, across all its attempts.
-pub(super) struct AcquireCall<'a> {
-    pub(super) asked: &'a Asked<'a>,
-    pub(super) own: OwnAttempt,
-    pub(super) reported: Reported,
-    pub(super) retry: Retry,
-    /// The seat of the call among the callers that poll, if the store has no queue.
-    pub(super) poller: Option<Poller>,
+/// A call under way, across all its attempts.
+struct Call<'a> {
+    asked: &'a Asked<'a>,
+    own: OwnAttempt,
+    reported: Reported,
+    retry: Retry,
+    jitter: Jitter,
+    /// The first place at the client's gate, while this call has it.
+    front: Option<Front>,
+    /// What the call waits by, at a store without a queue.
+    poller: Option<Poller>,
     /// The time at which the next request is sent.
-    pub(super) now: Instant,
+    now: Instant,
 }
 
-impl<'a> AcquireCall<'a> {
+impl<'a> Call<'a> {
     fn new(asked: &'a Asked<'a>) -> Self {
+        let jitter = asked.keeper.jitter();
         Self {
             asked,
             own: OwnAttempt::new(asked),
             reported: Reported::default(),
             retry: Retry::new(asked.keeper.jitter(), asked.started),
+            jitter,
+            front: None,
             poller: None,
             now: asked.started,
         }
     }
 
+    fn read_clock(&mut self) {
+        self.now = self.asked.keeper.store.now();
+    }
+
     async fn run(&mut self) -> Result<Option<Held>> {
-        if !self.asked.keeper.store.has_sample() {
-            Box::pin(self.sample_clock()).await?;
-        }
-        let mut step = self.join()?;
         loop {
-            step = match step {
-                Step::Join => {
-                    self.own.renumber();
-                    self.read_clock();
-                    self.join()?
-                }
-                Step::Ask(ask) => self.ask(ask).await?,
-                Step::Wait { turn, behind } => {
-                    if let Some(behind) = behind {
-                        // The first caller of the line polls, so this one needs no seat.
-                        self.poller = None;
-                        self.asked.report_behind(&mut self.reported, behind);
+            let held = match self.enter().await? {
+                Entered::Ask => self.ask().await?,
+                Entered::Busy => return Ok(None),
+                Entered::Held(held) => Some(held),
+            };
+            let Some(held) = held else { return Ok(None) };
+            if held.is_enough(self.now) {
+                return Ok(Some(held));
+            }
+            // The drop of the lease gives it back.
+            drop(held);
+            self.read_clock();
+            if self.asked.is_over() {
+                let why = "the store answers so slowly that too little of the lease is left";
+                return Err(StoreError::new(StoreErrorKind::Timeout, why).into());
+            }
+            self.own = OwnAttempt::new(self.asked);
+        }
+    }
+
+    /// Waits for the call's turn among the callers of its client.
+    async fn enter(&mut self) -> Result<Entered> {
+        let asked = self.asked;
+        let (entry, mailbox) = asked.keeper.enter(&self.own.attempt, asked.waits(), self.now)?;
+        self.own.mailbox = mailbox;
+        match entry {
+            Entry::Ask(front) => self.front = front,
+            Entry::Busy => return Ok(Entered::Busy),
+            Entry::Held(held) => return Ok(Entered::Held(held)),
+            Entry::Wait(waiting, behind) => {
+                asked.report_behind(&mut self.reported, behind);
+                match self.stand(waiting).await? {
+                    Turn::Held(held) => {
+                        self.read_clock();
+                        held.state.mark_delivered(self.now);
+                        return Ok(Entered::Held(held));
                     }
-                    self.wait(turn).await?
+                    Turn::Ask(front) => self.front = Some(front),
                 }
-                Step::Busy => return Ok(None),
-                Step::Held(held) => return Ok(Some(held)),
+                if !asked.keeper.store.inner.capabilities().queued {
+                    let way = Poller::make_way(&asked.keeper.store, &mut self.jitter);
+                    Box::pin(way).await;
+                }
+                self.read_clock();
+                self.own.register()?;
+            }
+        }
+        Ok(Entered::Ask)
+    }
+
+    /// Stands behind other callers until the turn comes.
+    async fn stand(&mut self, mut waiting: Waiting) -> Result<Turn> {
+        let asked = self.asked;
+        match select(&mut waiting.turn, asked.at_limit()).await {
+            Either::Left((Ok(turn), _)) => Ok(turn?),
+            // The keeper has dropped the sender.
+            Either::Left((Err(_), _)) => Err(Error::Closed),
+            Either::Right(((), _)) => {
+                drop(waiting);
+                Err(asked.timeout(asked.leave_until(), true).await)
             }
         }
     }
 
-    pub(super) fn read_clock(&mut self) {
-        self.now = self.asked.keeper.store.now();
-    }
-
-    /// Decides whether the call asks the store, or stands in line behind other callers of its
-    /// client.
-    fn join(&mut self) -> Result<Step> {
-        self.own.join(self.asked.waits(), self.now)
-    }
-
-    /// Asks until there is an answer.
-    async fn ask(&mut self, ask: Ask) -> Result<Step> {
-        let Ask { turn, release, yields, .. } = ask;
-        let asked = self.asked;
-        let mut release = match yields {
-            true => Box::pin(asked.make_way(release)).await,
-            false => release,
-        };
+    /// Asks the store until there is a lease. Returns `None` if the name is busy.
+    async fn ask(&mut self) -> Result<Option<Held>> {
+        let (asked, waits) = (self.asked, self.asked.waits());
+        let store = &asked.keeper.store;
         loop {
-            let timed = match self.send(release.take()).await {
+            let sent = self.own.send(|take| take.with_waits(waits), self.now, asked.answer_until());
+            let timed = match sent.await {
                 Ok(timed) => timed,
                 Err(error) => {
                     Box::pin(self.after_failure(error)).await?;
-                    // The end of the client has cancelled the attempt.
                     asked.keeper.ensure_open()?;
-                    if self.own.shows_life().is_none() {
-                        // The call was skipped, or a message has brought its grant.
-                        return Ok(Step::Wait { turn, behind: None });
-                    }
                     self.read_clock();
                     continue;
                 }
             };
-            if timed.answer.reply != Reply::Stale {
+            self.now = timed.received;
+            if timed.answer.reply != Reply::Closed {
                 self.retry.reset();
             }
             match timed.answer.reply {
                 Reply::Granted(grant) => {
-                    let until = asked.keeper.store.valid_until(&timed, grant, asked.options.ttl);
-                    return self.granted(turn, grant.token, until, timed.received).await;
+                    let until = store.valid_until(&timed, asked.options.ttl);
+                    return self.granted(grant, Validity { until, is_claimed: true }).map(Some);
                 }
                 Reply::Queued(place) => {
-                    let attempt = &self.own.attempt;
-                    asked.report_queued(&mut self.reported, attempt.id, &place);
-                    asked.keeper.queued(attempt, place);
-                    return Ok(Step::Wait { turn, behind: None });
+                    if self.own.place.replace(place.sequence).is_none() {
+                        asked.report_queued(
+                            &mut self.reported,
+                            self.own.attempt.request.id,
+                            &place,
+                        );
+                    } else {
+                        asked.report_goes_on(&mut self.reported, place.ahead);
+                    }
+                    if let Some((token, until)) = self.wait_in_queue(place).await? {
+                        let validity = Validity { until, is_claimed: false };
+                        return self.granted(Grant::new(token), validity).map(Some);
+                    }
                 }
-                Reply::Busy { .. } if timed.answer.more => {}
-                Reply::Busy { .. } if !asked.waits() => return Ok(Step::Busy),
+                Reply::Busy { .. } if !waits => return Ok(None),
                 Reply::Busy { retry_after } => {
                     asked.report_busy(&mut self.reported);
                     let took = timed.received.saturating_since(timed.sent);
                     self.wait_to_poll(retry_after, took).await?;
                     // A store that is made of several stores may still be ending this attempt at
-                    // some of them. So the call joins with a new attempt.
-                    return Ok(Step::Join);
+                    // some of them.
+                    self.own.renew(asked)?;
                 }
-                Reply::Late => {}
-                Reply::Stale => return Ok(Step::Join),
+                Reply::Closed => self.own.renew(asked)?,
+                Reply::Revoked => {
+                    // The hold was claimed, and then revoked: it must not keep the name taken.
+                    self.own.known = true;
+                    self.own.renew(asked)?;
+                }
                 Reply::Refused(refusal) => {
                     return Err(self.refuse(refused(asked.name, asked.mode, refusal)));
                 }
                 other => return Err(self.refuse(unexpected_reply(&other))),
             }
+            asked.keeper.ensure_open()?;
             self.read_clock();
         }
     }
 
-    /// Sends a request of the attempt. If the call has a seat, it keeps that seat meanwhile.
-    async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
-        let (asked, seat) = (self.asked, self.poller.as_ref().map(Poller::pulse));
-        let sending = pin!(self.send_after(release));
-        match seat {
-            Some(seat) => seat.of(&*asked.keeper.store.clock, sending).await,
-            None => sending.await,
+    /// Ends this call, and all calls that stand behind it, with an error that waiting does not
+    /// change.
+    fn refuse(&self, error: StoreError) -> Error {
+        if let Some(front) = &self.front {
+            front.fail(&error);
         }
-    }
-
-    /// Sends a request of the attempt, after the release of the lease that its line had before.
-    async fn send_after(
-        &mut self,
-        release: Option<PendingRelease>,
-    ) -> Result<TimedAnswer, StoreError> {
-        let (waits, until) = (self.asked.waits(), self.asked.answer_until());
-        let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
-        let sent = pin!(self.own.send(acquire, self.now, until));
-        let Some(release) = release else { return sent.await };
-        match select(Box::pin(release.send()), sent).await {
-            Either::Left(((), sent)) => sent.await,
-            // The drop of the release leaves it to the keeper.
-            Either::Right((answer, _)) => answer,
-        }
-    }
-
-    /// Ends this call, and all calls that stand in line behind it, with an error that waiting does
-    /// not change.
-    pub(super) fn refuse(&self, error: StoreError) -> Error {
-        self.asked.keeper.fail_line(&self.own.attempt, &error);
         error.into()
     }
 
-    /// The store has answered with a grant. The grant counts if enough of its validity is left.
-    async fn granted(
-        &mut self,
-        turn: oneshot::Receiver<Turn>,
-        token: FencingToken,
-        valid_until: Instant,
-        now: Instant,
-    ) -> Result<Step> {
+    /// The store has granted the attempt.
+    fn granted(&mut self, grant: Grant, validity: Validity) -> Result<Held> {
+        // The next caller at the gate subscribes, or takes the subscription over.
+        self.poller = None;
+        let (front, keeper) = (self.front.take(), self.asked.keeper);
+        let held = keeper.grant(&self.own.attempt, front, (grant, validity), self.now);
+        // If the client was closed, the drop of the attempt ends it once more.
+        let held = held.ok_or(Error::Closed)?;
+        self.own.finish();
+        Ok(held)
+    }
+
+    /// Waits in the store's queue until it is time to ask again. Returns the grant if a message
+    /// brought it: its token, and until when it is valid.
+    async fn wait_in_queue(&mut self, place: Place) -> Result<Option<(FencingToken, Instant)>> {
         let asked = self.asked;
-        self.own.take_is_waiter();
-        let accepted = match asked.keeper.grant(&self.own.attempt, token, valid_until, now) {
-            Some(held) => {
-                let is_accepted = held.state.is_delivered()
-                    || asked.pulse.is_some() && is_enough(&held, asked.options, now);
-                is_accepted.then_some(held)
+        let store = &asked.keeper.store;
+        let Some(mailbox) = self.own.mailbox.clone() else { return Ok(None) };
+        let ask_at = self.now + patience(place, &mut self.jitter);
+        let told = async {
+            match select(pin!(mailbox.next()), store.clock.sleep_until(ask_at)).await {
+                Either::Left((told, _)) => told,
+                Either::Right(_) => Told::Ask,
             }
-            // A message was faster: the keeper has already made a lease of the grant.
-            None => {
-                self.own.finish();
-                match turn.await {
-                    Ok(Ok(Step::Held(held))) => {
-                        self.read_clock();
-                        self.fetch(held)
-                    }
-                    Ok(_) => {
-                        self.own.known = true;
-                        return Ok(Step::Join);
-                    }
-                    Err(_) => {
-                        // The cancel of a client that was closed may have come before the grant.
-                        self.own.known = asked.keeper.ensure_open().is_err();
-                        return self.skipped();
-                    }
+        };
+        let told = match select(asked.at_limit(), pin!(told)).await {
+            Either::Left(_) => return Err(Box::pin(self.leave()).await),
+            Either::Right((told, _)) => told,
+        };
+        self.read_clock();
+        asked.report_late_poll(self.now.saturating_since(ask_at));
+        Ok(match told {
+            Told::Ask => None,
+            Told::Granted { token, now_us } => {
+                self.valid_by_message(now_us).map(|until| (token, until))
+            }
+        })
+    }
+
+    /// Until when a grant is valid that a message announces, if the call may rely on the message
+    /// alone. Otherwise it asks the store first.
+    fn valid_by_message(&self, granted_us: u64) -> Option<Instant> {
+        let (asked, store) = (self.asked, &self.asked.keeper.store);
+        // Without renewals, nothing would claim the grant in the background.
+        let may_enter =
+            asked.options.renewal == Renewal::Auto && !store.inner.capabilities().claims_first;
+        let newest = store.newest(asked.name).filter(|_| may_enter)?;
+        let deadline_us = granted_us.saturating_add(micros(CLAIM_WINDOW));
+        let until = store.bounds.valid_by_message(newest.lease, self.now, granted_us, deadline_us);
+        until.filter(|until| *until > self.now)
+    }
+
+    /// Leaves the queue. The error says what was in the way: a store that cannot be reached, or the
+    /// holder of the lock.
+    async fn leave(&mut self) -> Error {
+        let until = self.asked.leave_until();
+        let left = self.own.end_now(until).await;
+        if let Some(failure) = self.reported.failure() {
+            return failure.into();
+        }
+        match left {
+            Ok(()) => self.asked.timeout(until, true).await,
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Waits until it is time to poll a store without a queue, but not past the limit.
+    async fn wait_to_poll(&mut self, retry_after: Duration, took: Duration) -> Result<()> {
+        let (asked, poller, front) = (self.asked, &mut self.poller, &self.front);
+        let store = &asked.keeper.store;
+        let waiting = async {
+            match poller {
+                Some(poller) => poller.wait(store, retry_after, took).await,
+                None => {
+                    // A release before the subscription sent its message to nobody here, so the
+                    // call polls once more.
+                    *poller = Some(Poller::new(asked, front.as_ref()).await);
                 }
             }
         };
-        self.own.finish();
-        if let Some(held) = accepted {
-            return Ok(Step::Held(held));
+        match select(pin!(waiting), asked.at_limit()).await {
+            Either::Left(_) => Ok(()),
+            Either::Right(_) => Err(asked.timeout(asked.leave_until(), false).await),
         }
-        if asked.is_over() {
-            let why = "the store answers so slowly that too little of the lease is left";
-            return Err(StoreError::new(StoreErrorKind::Timeout, why).into());
+    }
+
+    /// Decides whether to ask again after a request without an answer, and waits until it is time.
+    /// A refusal is an answer, and ends the call.
+    async fn after_failure(&mut self, error: StoreError) -> Result<()> {
+        let asked = self.asked;
+        if !error.kind().is_outage() {
+            let is_unanswered = self.own.attempt.unanswered;
+            return Err(self.refuse(if is_unanswered { error.maybe_executed() } else { error }));
         }
-        Ok(Step::Join)
-    }
-
-    /// The next step of a call that was skipped. The call fails if its client was closed. Otherwise
-    /// the call was not polled while it was the first in line, and joins again.
-    pub(super) fn skipped(&self) -> Result<Step> {
-        self.asked.keeper.ensure_open()?;
-        Ok(Step::Join)
-    }
-
-    /// Fetches a lease that the keeper has made of a grant, unless the lease was given back before.
-    /// A lease with too little validity left is dropped, which gives it back.
-    pub(super) fn fetch(&self, held: Held) -> Option<Held> {
-        let Asked { options, pulse, .. } = self.asked;
-        let is_fetched = is_enough(&held, options, self.now)
-            && (pulse.is_some() || Held::mark_delivered(std::slice::from_ref(&held)));
-        is_fetched.then_some(held)
-    }
-}
-
-/// The number of calls of this process so far, one for each name that was asked for.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-/// The events of a call under way. Dropping them before the call has ended reports that it was
-/// cancelled.
-#[derive(Debug)]
-pub(crate) struct CallEvents<'a> {
-    keeper: &'a Arc<Keeper>,
-    names: &'a [LockName],
-    mode: Mode,
-    label: Option<&'a str>,
-    /// The number of the call for the first name; the others follow.
-    pub(crate) first: u64,
-    pub(crate) started: Instant,
-    has_ended: bool,
-}
-
-impl<'a> CallEvents<'a> {
-    pub(crate) fn begin(
-        keeper: &'a Arc<Keeper>,
-        names: &'a [LockName],
-        mode: Mode,
-        label: Option<&'a str>,
-    ) -> Self {
-        let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
-        let started = keeper.store.now();
-        Self { keeper, names, mode, label, first, started, has_ended: false }
-    }
-
-    /// Reports the outcome of the call, with a lease for each name, in the order of the names. A
-    /// lease that has ended since is reported, too.
-    pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
-        self.has_ended = true;
-        match outcome {
-            Ok(Some(leases)) => {
-                for (call, held) in (self.first..).zip(leases) {
-                    self.keeper.report_granted(call, &held.state, self.started);
-                }
+        let so_far = asked.keeper.store.now().saturating_since(asked.started);
+        let tries_on = match asked.limit {
+            Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
+                error.may_have_executed() && so_far < QUORUM_PATIENCE
             }
-            Ok(None) => self.failed("busy", None),
-            Err(error @ Error::Timeout { .. }) => self.failed("timeout", Some(error)),
-            Err(error) => self.failed("error", Some(error)),
+            Limit::Try => error.may_have_executed() && !is_granted_in_vain(&error),
+            Limit::Forever | Limit::Within(_) => true,
+        };
+        if tries_on && self.retry.is_before(asked.give_up()) {
+            asked.report_trouble(&mut self.reported, &error);
+            self.retry.pause(&asked.keeper.store, asked.give_up()).await;
+            return Ok(());
         }
-    }
-
-    fn failed(&self, outcome: &'static str, error: Option<&Error>) {
-        let waited = self.keeper.store.now().saturating_since(self.started);
-        for (call, name) in (self.first..).zip(self.names) {
-            let request = RequestFacts { name, mode: self.mode, label: self.label };
-            self.keeper.observe(&Event::Failed { call, request, waited, outcome, error });
+        let name = asked.name.clone();
+        if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) {
+            return Err(error.into());
         }
+        if self.own.place.is_some() {
+            asked.report_trouble(&mut self.reported, &error);
+            return Err(self.leave().await);
+        }
+        let may_be_settled = is_granted_in_vain(&error) || !self.own.attempt.unanswered;
+        let source = self.reported.cause_of(error);
+        if !may_be_settled || self.own.end_now(asked.leave_until()).await.is_err() {
+            return Err(Error::indeterminate(name, asked.options.ttl, source));
+        }
+        Err(source.into())
     }
 }
 
-impl Drop for CallEvents<'_> {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.failed("cancelled", None);
-        }
-    }
+/// How a call goes on once it has its turn.
+enum Entered {
+    Ask,
+    Busy,
+    Held(Held),
+}
+
+/// The delay before a waiter asks again. For the first in the queue, it lasts until the lock may be
+/// free; for the others, as long as the store says.
+fn patience(place: Place, jitter: &mut Jitter) -> Duration {
+    let (low, high) = match place.ahead {
+        0 => (Duration::from_millis(1), Duration::from_millis(5)),
+        _ if bugs::is_on(Bug::OnlyHeadIsPolled) => return Duration::from_hours(1),
+        _ => return jitter.between(place.retry_after * 4 / 5, place.retry_after),
+    };
+    (place.retry_after + jitter.between(low, high)).min(ASK_INTERVAL)
 }

@@ -3,13 +3,15 @@
 
 mod adopt;
 mod call;
+mod events;
+mod poller;
 mod report;
 mod request;
 mod retry;
 mod several;
-mod waiting;
 
 pub(crate) use self::adopt::adopt;
-pub(crate) use self::call::{CallEvents, acquire};
+pub(crate) use self::call::acquire;
+pub(crate) use self::events::CallEvents;
 pub(crate) use self::request::{Asked, Limit};
 pub(crate) use self::several::{acquire_all, parse};

@@ -1,6 +1,11 @@
 //! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
 
-use leasehold_core::{Error, FencingToken, Holder, HolderId, Instant, Place, Status, StoreError};
+use std::time::Duration;
+
+use leasehold_core::model::CLAIM_WINDOW;
+use leasehold_core::{
+    Error, FencingToken, Holder, HolderId, Instant, Place, Status, StoreError, show_duration,
+};
 
 use super::request::Asked;
 use crate::event::{Event, RequestFacts};
@@ -19,6 +24,11 @@ pub(super) struct Reported {
 }
 
 impl Reported {
+    /// The error of the last request, if that failed.
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        self.failures.cause().cloned()
+    }
+
     /// The cause of an error that ends a call. The error of a request that was cut off at the limit
     /// says less than the error before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
@@ -52,6 +62,13 @@ impl Asked<'_> {
         self.report(Some(place.ahead), self.own_in_the_way(Some(id)), cause.as_ref());
     }
 
+    /// Reports that the call still waits, if the requests before had failed.
+    pub(super) fn report_goes_on(&self, reported: &mut Reported, ahead: u32) {
+        if reported.failures.end() {
+            self.report(Some(ahead), None, None);
+        }
+    }
+
     /// Reports that the call stands in line behind others of its client, which may have a lease.
     pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
         reported.failures.end();
@@ -63,6 +80,19 @@ impl Asked<'_> {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
             self.report(None, self.own_in_the_way(None), None);
+        }
+    }
+
+    /// Warns of a future that was polled `late`.
+    pub(super) fn report_late_poll(&self, late: Duration) {
+        if late >= CLAIM_WINDOW {
+            let text = format!(
+                "{}: its waiting future was polled {} late, so its turn may have passed: something \
+                 blocks the thread that polls it",
+                self.name,
+                show_duration(late)
+            );
+            self.keeper.observe(&Event::Warning { text: &text });
         }
     }
 

@@ -18,10 +18,10 @@ use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::Backoff;
 use leasehold_core::{Error, Instant, InvalidInput, LockName, Result};
 
-use super::call::{self, is_enough};
+use super::call;
 use super::request::{Asked, Limit};
 use crate::failures::no_answer;
-use crate::keeper::{Held, Keeper, Pulse};
+use crate::keeper::{Held, Keeper, Polled};
 
 /// The largest number of names in one lock: 64. Each of them is a lease that is renewed. A caller
 /// that needs more should use one name for the whole.
@@ -61,10 +61,11 @@ pub(crate) fn parse<N: AsRef<str>>(
 pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<Option<Vec<Held>>> {
     let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
-    let (store, pulse) = (&like.keeper.store, Pulse::new(like.options.ttl));
     let does_not_wait = like.limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { like.limit };
-    let like = Asked { pulse: Some(Arc::clone(&pulse)), limit, ..like };
+    let polled = Polled::new(like.options.ttl);
+    let clock = &*like.keeper.store.clock;
+    let like = Asked { gathers: Some(Arc::clone(&polled)), limit, ..like };
     let request = |name| {
         let nth = names.iter().take_while(|other| *other != name).count() as u64;
         Asked { name, call: like.call + nth, ..like.clone() }
@@ -76,7 +77,7 @@ pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<O
         like,
         does_not_wait,
     };
-    let gathered = pulse.of(&*store.clock, gathering.run()).await?;
+    let gathered = polled.of(clock, gathering.run()).await?;
     let Some(mut held) = gathered else { return Ok(None) };
     held.sort_by_key(|held| names.iter().position(|name| *name == held.state.name));
     Ok(Some(held))
@@ -186,8 +187,8 @@ impl Gathering<'_> {
     /// or nothing renews them.
     fn drop_lost(&mut self) {
         let now = self.like.keeper.store.now();
-        for (held, request) in self.held.iter_mut().zip(&self.requests) {
-            held.take_if(|held| !is_enough(held, request.options, now));
+        for held in &mut self.held {
+            held.take_if(|held| !held.is_enough(now));
         }
     }
 

@@ -33,8 +33,4 @@ impl<K: Ord> DueQueue<K> {
         }
         due
     }
-
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
 }

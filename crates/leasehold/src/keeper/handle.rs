@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use leasehold_core::{Error, Result};
 
-use super::state::Keeper;
+use super::Keeper;
 
 /// A handle on a keeper, for a client or a lock that may ask for leases. While there is a handle or
 /// a lease, the keeper keeps its connection.

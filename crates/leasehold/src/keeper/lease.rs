@@ -1,26 +1,43 @@
 //! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
-    PassedOn, RenewLease, Renewal, StoreError,
+    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderId, Instant, Keep,
+    LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
 
-use super::handoff::Pulse;
+use super::Keeper;
+use super::polled::Polled;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
 use crate::sync::AtomicBool;
 
+/// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
+/// released or handed out before.
+pub(crate) struct Held {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) state: Arc<LeaseState>,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}
+
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
 pub(crate) struct LeaseState {
     pub(crate) name: LockName,
     pub(crate) id: HolderId,
+    /// What every request of the lease says, the same as the acquire.
+    request: Request,
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
@@ -30,17 +47,14 @@ pub(crate) struct LeaseState {
     delivered: OnceLock<Instant>,
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
-    /// The next caller in line has the lease.
-    was_passed_on: AtomicBool,
     /// The number of times that the lease was passed on since the grant. The token of this guard is
     /// higher than that of the grant by that number.
     passed_on: PassedOn,
-    /// The time at which to report the present holder to the store, if its record may name an
-    /// earlier caller.
+    /// The time at which to report the present holder to the store, if the store does not know the
+    /// holder, or knows an earlier caller.
     pub(super) tell_at: Option<Instant>,
     /// The token of the grant, as the store has it.
     grant_token: FencingToken,
-    mode: Mode,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
 }
@@ -51,14 +65,12 @@ struct Changing {
     /// The ttl of the renewals, and the longest ttl so far.
     ttl: Duration,
     longest_ttl: Duration,
-    /// The least time for which the name stays taken; zero if the name is free at the release.
-    min_hold: Duration,
     /// A copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: bool,
     /// The label that others see.
     shown_label: Option<String>,
-    /// The store's time of the last renewal that succeeded, or of the grant before the first one.
-    renewed_us: u64,
+    /// What the store says about the lease, as far as is known.
+    known: Option<Box<Description>>,
     /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
 }
@@ -75,36 +87,27 @@ pub(super) enum Observed {
     Ended,
 }
 
-/// If a lease was passed on, or its place in the store's queue was taken over, the store does not
-/// know the new holder. The keeper reports a holder that has had the lease for 100 ms. Most holders
-/// have released by then, and each report costs a request.
+/// A name that was free is taken by one command, which does not say who holds it. If a lease was
+/// passed on, the store does not know the new holder. The keeper reports a holder that has had the
+/// lease for 100 ms. Most holders have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
-
-/// The number of a place in line. The caller with the lowest number is served first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(pub(super) u64);
 
 /// An attempt to get a lease, with the request of its caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) name: LockName,
-    pub(crate) id: HolderId,
-    pub(crate) nonce: u64,
-    pub(crate) mode: Mode,
+    pub(crate) request: Request,
     pub(crate) options: LeaseOptions,
-    /// The pulse of the call, if the call gathers several names.
-    pub(crate) pulse: Option<Arc<Pulse>>,
-    /// The attempt may stand in line with other callers of its client that ask for the same lease.
+    /// If the call gathers several names, when it was polled last.
+    pub(crate) gathers: Option<Arc<Polled>>,
+    /// The attempt may stand at a gate, with other callers of its client that ask for the same
+    /// lease.
     pub(crate) joins: bool,
-    /// The place of its caller in line, if it has one.
-    pub(crate) ticket: Option<Ticket>,
-    /// A copy of its acquire was not answered, as far as is known.
+    /// A copy of its request was not answered, as far as is known.
     pub(crate) unanswered: bool,
-    /// Its caller has taken it over: the store may show the label of the caller before.
-    pub(crate) is_taken_over: bool,
 }
 
-/// The terms of a line: the ttl that all its callers ask for. A caller with another ttl asks the
+/// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
 /// store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -112,12 +115,12 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of an attempt that may stand in line. It may not stand in line if an option
-    /// concerns a single grant: a limit of the hold, `remember`, or renewals by the holder.
+    /// The terms of an attempt, if a lease of it may be passed on. An option that concerns a single
+    /// grant forbids that: a limit of the hold, `remember`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
         let LeaseOptions { ttl, renewal, max_hold, min_hold, remember, .. } = attempt.options;
         let joins = attempt.joins
-            && attempt.mode == Mode::Exclusive
+            && attempt.request.mode == Mode::Exclusive
             && renewal == Renewal::Auto
             && max_hold.is_none()
             && min_hold.is_none()
@@ -130,26 +133,25 @@ impl LeaseState {
     /// The state of a lease that was granted to an attempt at `now`.
     pub(super) fn new(
         attempt: Attempt,
-        token: FencingToken,
+        Grant { token, described, .. }: Grant,
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
-        let Attempt { name, id, mode, options, unanswered, is_taken_over, .. } = attempt;
+        let Attempt { name, request, options, unanswered, .. } = attempt;
         let changing = Changing {
             ttl: options.ttl,
             longest_ttl: options.ttl,
-            min_hold: options.min_hold.unwrap_or_default(),
             unanswered,
             shown_label: options.label.clone(),
-            renewed_us: token.micros(),
+            known: described.then(|| Box::new(Description::new(token, request.info.clone()))),
             failures: FailureStreak::default(),
         };
-        let (passed_on, tell_at) = (PassedOn::default(), is_taken_over.then(|| now + TELL_AFTER));
-        Self::of((name, id, token, mode), options, changing, (passed_on, tell_at), signal, now)
+        let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
+        Self::of((name, request, token), options, changing, (passed_on, tell_at), signal, now)
     }
 
     fn of(
-        (name, id, grant_token, mode): (LockName, HolderId, FencingToken, Mode),
+        (name, request, grant_token): (LockName, Request, FencingToken),
         options: LeaseOptions,
         changing: Changing,
         (passed_on, tell_at): (PassedOn, Option<Instant>),
@@ -158,17 +160,16 @@ impl LeaseState {
     ) -> Arc<Self> {
         Arc::new(Self {
             name,
-            id,
+            id: request.id,
+            request,
             options,
             granted_at: now,
             signal,
             delivered: OnceLock::new(),
             finished: AtomicBool::new(false),
-            was_passed_on: AtomicBool::new(false),
             passed_on,
             tell_at,
             grant_token,
-            mode,
             changing: Mutex::new(changing),
             observed: Mutex::default(),
         })
@@ -190,16 +191,16 @@ impl LeaseState {
             Changing {
                 ttl: options.ttl,
                 longest_ttl: before.longest_ttl,
-                min_hold: options.min_hold.unwrap_or_default(),
                 unanswered: before.unanswered,
                 shown_label: options.label.clone(),
-                renewed_us: before.renewed_us,
+                known: before.known.clone(),
                 failures: FailureStreak::default(),
             }
         };
         let (name, signal) = (self.name.clone(), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
-        Some(Self::of((name, self.id, token, self.mode), options, changing, passed_on, signal, now))
+        let request = self.request.clone();
+        Some(Self::of((name, request, token), options, changing, passed_on, signal, now))
     }
 
     fn changing(&self) -> MutexGuard<'_, Changing> {
@@ -245,17 +246,18 @@ impl LeaseState {
         self.changing().ttl = ttl;
     }
 
-    pub(crate) fn set_min_hold(&self, least: Duration) {
-        self.changing().min_hold = least;
-    }
-
     pub(crate) fn mode(&self) -> Mode {
-        self.mode
+        self.request.mode
     }
 
-    /// The request that renews the lease.
-    pub(crate) fn renewal(&self) -> RenewLease {
-        RenewLease::new(self.name.clone(), self.id, self.ttl())
+    /// What every request of the lease says.
+    pub(super) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The request that keeps the lease for `ttl`.
+    pub(crate) fn keep(&self, ttl: Duration) -> Keep {
+        Keep::new(self.request.clone(), ttl).with_known(self.changing().known.clone())
     }
 
     /// The label that others see.
@@ -266,15 +268,21 @@ impl LeaseState {
     /// The facts about the lease for observers.
     pub(super) fn facts(&self) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
-        LeaseFacts { holder: self.id, name: &self.name, mode: self.mode, label, token }
+        LeaseFacts { holder: self.id, name: &self.name, mode: self.mode(), label, token }
     }
 
-    pub(crate) fn described(&self, label: Option<String>) {
+    /// Changes the label that others see.
+    pub(crate) fn set_label(&self, label: Option<String>) {
         self.changing().shown_label = label;
     }
 
-    /// Records that a late copy of a request may still be granted: the release then leaves a
-    /// tombstone.
+    /// Records what the store says about the lease.
+    pub(crate) fn described(&self, known: Description) {
+        self.changing().known = Some(Box::new(known));
+    }
+
+    /// Records that a late copy of a request may still be granted: the store then remembers the
+    /// release for a while.
     pub(super) fn expect_late_copies(&self) {
         self.changing().unanswered = true;
     }
@@ -285,17 +293,9 @@ impl LeaseState {
         self.changing().failures.record(cause)
     }
 
-    /// Records a renewal that the store made at `now_us`.
-    pub(super) fn renewal_succeeded(&self, now_us: u64) {
-        let mut changing = self.changing();
-        changing.failures.end();
-        changing.renewed_us = changing.renewed_us.max(now_us);
-    }
-
-    /// Whether the store still had this lease of a reader or of permits after it had granted the
-    /// later lease `by`. Then both were held together.
-    pub(super) fn was_held_beside(&self, by: FencingToken) -> bool {
-        self.mode != Mode::Exclusive && by.micros() < self.changing().renewed_us
+    /// Records a renewal that the store has made.
+    pub(super) fn renewal_succeeded(&self) {
+        self.changing().failures.end();
     }
 
     /// The error of the failed renewals, if the lease ended because of them.
@@ -313,18 +313,8 @@ impl LeaseState {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
-    /// Records, under the lock of the table, that the next caller in line has the lease.
-    pub(super) fn mark_passed_on(&self) {
-        self.was_passed_on.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the next caller in line has the lease, and the duty to release it.
-    pub(super) fn was_passed_on(&self) -> bool {
-        self.was_passed_on.load(Ordering::Relaxed)
-    }
-
     /// Records that the caller has the lease. The hold counts from `from`.
-    pub(super) fn mark_delivered(&self, from: Instant) {
+    pub(crate) fn mark_delivered(&self, from: Instant) {
         self.delivered.get_or_init(|| from);
     }
 
@@ -338,11 +328,17 @@ impl LeaseState {
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let Changing { min_hold, unanswered, .. } = *self.changing();
+        let min_hold = self.options.min_hold.unwrap_or_default();
+        let Changing { unanswered, known, .. } = &*self.changing();
         let cooldown = self
             .delivered
             .get()
             .map_or(Duration::ZERO, |from| min_hold.saturating_sub(now.saturating_since(*from)));
-        Action::Release { id: self.id, cooldown, unanswered }
+        let end = EndHold::new(self.request.clone())
+            .with_known(known.clone())
+            .with_closes(*unanswered)
+            .with_cooldown(cooldown)
+            .with_remember(self.options.remember.unwrap_or_default());
+        Action::End(end)
     }
 }

@@ -10,8 +10,8 @@ use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
 use super::due_queue::DueQueue;
-use super::handoff::{Handoff, Pulse};
 use super::lease::LeaseState;
+use super::polled::Polled;
 
 /// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
 /// is a hundred calls.
@@ -30,7 +30,8 @@ pub(super) struct Leases {
 struct KeptLease {
     state: Arc<LeaseState>,
     renewing: Renewing,
-    handoff: Handoff,
+    /// If the call gathers other names with this one, when it was polled last.
+    gathers: Option<Arc<Polled>>,
     /// The time at which to report the present holder to the store, if that is still to do.
     tell_at: Option<Instant>,
     due: Instant,
@@ -44,8 +45,6 @@ pub(super) struct DueLeases {
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
     /// Leases whose present holder must now be reported to the store.
     pub(super) untold: Vec<Arc<LeaseState>>,
-    /// Leases whose callers have not fetched them in time.
-    pub(super) unfetched: Vec<Arc<LeaseState>>,
 }
 
 impl KeptLease {
@@ -56,25 +55,32 @@ impl KeptLease {
 
     fn wake_at(&self) -> Instant {
         let wake_at = self.renewing.wake_at();
-        match &self.handoff {
-            Handoff::Done => self.tell_at.map_or(wake_at, |at| at.min(wake_at)),
-            Handoff::Gathered(pulse) => wake_at.min(pulse.until()),
-            Handoff::Waiting { until } => *until,
+        self.tell_at.map_or(wake_at, |at| at.min(wake_at))
+    }
+
+    /// Whether the caller of the lease is there: it has the lease, or it is polled.
+    fn is_wanted(&self, now: Instant) -> bool {
+        match &self.gathers {
+            Some(polled) => polled.is_recent(now),
+            None => self.state.is_delivered(),
         }
     }
 
-    /// The work that is due for the lease now.
+    /// The work that is due for the lease now. A lease that nobody wants is not renewed.
     fn tick(&mut self, now: Instant) -> Tick {
-        match self.handoff {
-            Handoff::Waiting { .. } => Tick::Wait,
-            Handoff::Done | Handoff::Gathered(_) => self.renewing.tick(now),
+        match self.renewing.tick(now) {
+            Tick::Send { .. } if !self.is_wanted(now) => {
+                // It is looked at again soon.
+                self.renewing.failed(now);
+                Tick::Wait
+            }
+            tick => tick,
         }
     }
 
     /// Whether the client must tell the store now who has the lease.
     fn tells(&mut self, now: Instant) -> bool {
-        let is_due = matches!(self.handoff, Handoff::Done)
-            && self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
+        let is_due = self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
         if is_due {
             self.tell_at = None;
         }
@@ -120,17 +126,14 @@ impl Leases {
         &mut self,
         state: Arc<LeaseState>,
         renewing: Renewing,
-        handoff: Handoff,
+        gathers: Option<Arc<Polled>>,
     ) -> Instant {
-        let id = state.id;
-        let wake_at = renewing.wake_at();
-        let tell_at = state.tell_at;
-        // The entry is inserted at the earliest of these times. So when the lease is fetched, as
-        // most are soon, the entry need not move to an earlier time.
-        let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
+        let (id, tell_at) = (state.id, state.tell_at);
+        let due = renewing.wake_at();
+        let due = tell_at.map_or(due, |at| at.min(due));
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
-        self.entries.insert(id, KeptLease { state, renewing, handoff, tell_at, due });
+        self.entries.insert(id, KeptLease { state, renewing, gathers, tell_at, due });
         due
     }
 
@@ -159,8 +162,8 @@ impl Leases {
         self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
-    /// Passes a lease on to the next caller, if it has not ended. The next caller has to fetch it.
-    /// Returns the lease, and when it is due.
+    /// Passes a lease on to the next caller, if it has not ended. Returns the lease of that caller,
+    /// and when it is due.
     pub(super) fn pass_on(
         &mut self,
         state: &LeaseState,
@@ -168,14 +171,11 @@ impl Leases {
         next: impl FnOnce() -> Option<Arc<LeaseState>>,
     ) -> Option<(Arc<LeaseState>, Instant)> {
         let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
-        let validity = entry.renewing.valid_until().saturating_since(now);
-        if validity.is_zero() && !bugs::is_on(Bug::LocalHandOffTooLate) {
+        if entry.renewing.valid_until() <= now && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
-        let before = std::mem::replace(&mut entry.state, next()?);
-        before.mark_passed_on();
+        entry.state = next()?;
         entry.tell_at = entry.state.tell_at;
-        entry.handoff = Handoff::waiting(now, validity);
         entry.reschedule_earlier(&mut self.due);
         Some((Arc::clone(&entry.state), entry.due))
     }
@@ -200,7 +200,7 @@ impl Leases {
         let mut due = Instant::from_origin(Duration::MAX);
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.id) else { continue };
-            entry.handoff = Handoff::Done;
+            entry.gathers = None;
             entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);
@@ -209,15 +209,6 @@ impl Leases {
             due = due.min(entry.due);
         }
         Some(due)
-    }
-
-    /// Keeps a delivered lease back until it is delivered again, and returns when it is due. It is
-    /// given back if the call with this pulse is not polled.
-    pub(super) fn keep_back(&mut self, state: &LeaseState, pulse: &Arc<Pulse>) -> Option<Instant> {
-        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
-        entry.handoff = Handoff::Gathered(Arc::clone(pulse));
-        entry.reschedule_earlier(&mut self.due);
-        Some(entry.due)
     }
 
     /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
@@ -281,12 +272,6 @@ impl Leases {
         // The keeper also takes leases that are due a little later, so that they share a call.
         for id in self.due.take_due(now + BATCH_SLACK) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
-            if entry.handoff.until().is_some_and(|until| until <= now) {
-                // The lease is passed on or taken out before any other code sees the table.
-                due.unfetched.push(Arc::clone(&entry.state));
-                entry.reschedule(&mut self.due);
-                continue;
-            }
             match entry.tick(now) {
                 Tick::Lost(reason) => {
                     due.lost.extend(self.take(id).map(|entry| (entry.state, reason)));

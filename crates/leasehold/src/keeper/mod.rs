@@ -1,32 +1,322 @@
-//! The keeper renews leases, completes releases and cancellations that nobody waits for, polls on
-//! behalf of waiters, and hands grants to them. Its renewing half is what other libraries call a
-//! watchdog.
-//!
-//! There is one future for each client. In production, the one background thread of the process
-//! drives it. So a caller that blocks its runtime does not lose its lease, a guard can be dropped
-//! anywhere, and no slow command delays a renewal. In a test that moves the clock itself, the
-//! caller's runtime drives that future.
+//! The keeper of a client: it renews the leases that were handed out, passes the store's messages
+//! on to the calls that wait, and finishes what was dropped. The future of each call drives its own
+//! acquire.
 
-mod cleanups;
+mod cleanup;
 mod due_queue;
+mod gate;
 mod handle;
-mod handoff;
-mod keeper;
-mod keeping;
+mod held;
+mod inbox;
 mod lease;
 mod leases;
-mod local_queue;
+mod mailbox;
 mod observe;
-mod polls;
-mod renewals;
+mod polled;
+mod renew;
 mod run;
-mod state;
 
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::backoff::Jitter;
+use leasehold_core::{
+    ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName,
+    LossReason, Mode, Result, StoreError, StoreErrorKind,
+};
+use tokio::sync::Notify;
+
+use self::cleanup::{Cleanup, RecentlyEnded};
+use self::gate::Gates;
+pub(crate) use self::gate::{Behind, Entry, Front, Turn, Waiting};
 pub(crate) use self::handle::Handle;
-pub(crate) use self::handoff::Pulse;
-pub(crate) use self::lease::{Attempt, LeaseState};
-pub(crate) use self::local_queue::Poller;
-pub(crate) use self::state::{Ask, Behind, Held, Keeper, Left, PendingRelease, Step, Turn};
+pub(crate) use self::held::Validity;
+pub(crate) use self::lease::{Attempt, Held, LeaseState};
+use self::leases::Leases;
+pub(crate) use self::mailbox::{Mailbox, Told};
+pub(crate) use self::polled::Polled;
+use crate::background;
+use crate::event::Event;
+use crate::mutex::Mutex;
+use crate::process::MadeIn;
+use crate::store::clocked::ClockedStore;
+use crate::sync::AtomicUsize;
+
+/// The time for which closing waits for a store that does not answer: 5 s, the same as
+/// its time to connect.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// When the last handle or guard of a client is dropped, the drop waits for the store's answers,
+/// for 1 s at most. Without the wait, the process may end first, and its names would stay taken for
+/// the ttl.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// A client: shared by its handles, its locks, its guards and the future that drives it.
+pub(crate) struct Keeper {
+    made_in: MadeIn,
+    pub(crate) store: ClockedStore,
+    pub(crate) client: ClientId,
+    /// The facts about this client that others see, except for the label.
+    who: HolderInfo,
+    /// The options that each lock of this client begins with.
+    pub(crate) defaults: LeaseOptions,
+    table: Mutex<Table>,
+    /// The number of attempts so far.
+    attempts: AtomicU64,
+    seeds: AtomicU64,
+    /// The number of clients and locks that could ask for more.
+    handles: AtomicUsize,
+    /// Notified when the table has work that is due before the keeper wakes by itself.
+    wake: Notify,
+    /// Notified when a cleanup is done.
+    cleaned: Notify,
+    /// The same signal as `cleaned`, for threads.
+    settled: Condvar,
+}
+
+/// Everything that one keeper looks after.
+#[derive(Debug)]
+struct Table {
+    leases: Leases,
+    gates: Gates,
+    /// The attempts of calls under way, by their numbers.
+    calls: HashMap<u64, Arc<Mailbox>>,
+    cleanups: Vec<Cleanup>,
+    /// Cleanups that are queued or under way.
+    unfinished: usize,
+    /// The error for which a cleanup was given up, for the caller of `close`.
+    given_up: Option<StoreError>,
+    ended: RecentlyEnded,
+    /// A task drives the keeper.
+    running: bool,
+    closed: bool,
+    wants_inbox: bool,
+    /// The time at which the keeper will wake next by itself.
+    planned: Instant,
+    jitter: Jitter,
+}
+
+impl Table {
+    fn is_idle(&self) -> bool {
+        self.leases.is_empty() && self.calls.is_empty() && self.unfinished == 0
+    }
+}
+
+impl Keeper {
+    /// The keeper of a new client. Its id and its seeds come from `random`. It passes a lease on
+    /// from caller to caller for `slice`.
+    pub(crate) fn new(
+        store: ClockedStore,
+        random: [u128; 2],
+        who: HolderInfo,
+        defaults: LeaseOptions,
+        slice: Duration,
+    ) -> Self {
+        let [client, seeds] = random;
+        let mut jitter = Jitter::new(seeds as u64);
+        let has_local_tokens = store.inner.capabilities().local_tokens;
+        let slice = if has_local_tokens { slice } else { Duration::ZERO };
+        let table = Table {
+            leases: Leases::new(jitter.next_u64()),
+            gates: Gates::new(slice, store.inner.capabilities().queued),
+            calls: HashMap::new(),
+            cleanups: Vec::new(),
+            unfinished: 0,
+            given_up: None,
+            ended: RecentlyEnded::default(),
+            running: false,
+            closed: false,
+            wants_inbox: false,
+            planned: Instant::default(),
+            jitter,
+        };
+        Self {
+            made_in: MadeIn::this(),
+            store,
+            client: ClientId(client),
+            who,
+            defaults,
+            table: Mutex::new(table),
+            attempts: AtomicU64::new(0),
+            seeds: AtomicU64::new((seeds >> 64) as u64),
+            handles: AtomicUsize::new(0),
+            wake: Notify::new(),
+            cleaned: Notify::new(),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// The identity of a new attempt.
+    pub(crate) fn next_attempt(&self) -> HolderId {
+        self.id(self.attempts.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn id(&self, attempt: u64) -> HolderId {
+        HolderId { client: self.client, attempt }
+    }
+
+    /// A jitter that differs from that of every other call of any client.
+    pub(crate) fn jitter(&self) -> Jitter {
+        Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock()
+    }
+
+    /// The number of times that the table was locked.
+    #[cfg(test)]
+    fn table_locks(&self) -> usize {
+        self.table.locked()
+    }
+
+    /// The facts about this client that others see.
+    pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
+        self.who.clone().with_label(label)
+    }
+
+    /// Whether anybody observes this client. If not, nothing is looked up for an event.
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.store.observers.is_empty()
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        self.store.observers.observe(event);
+    }
+
+    /// The lease of this client that must end before another call of this client is granted `mode`,
+    /// whether the call tries or queues. The lease of that call itself is `own`, if there is one.
+    pub(crate) fn own_in_the_way(
+        &self,
+        name: &LockName,
+        mode: Mode,
+        is_queued: bool,
+        own: Option<HolderId>,
+    ) -> Option<FencingToken> {
+        self.table().leases.own_in_the_way(name, mode, is_queued, own)
+    }
+
+    // ---- running
+
+    /// Makes sure that something drives this keeper.
+    pub(crate) fn ensure_running(self: &Arc<Self>) -> Result<(), StoreError> {
+        let was_running = std::mem::replace(&mut self.table().running, true);
+        if was_running { Ok(()) } else { self.start() }
+    }
+
+    /// Starts the task that drives this keeper. The caller has marked the keeper as running.
+    fn start(self: &Arc<Self>) -> Result<(), StoreError> {
+        let task = Box::pin(Arc::clone(self).run());
+        background::spawn(&*self.store.clock, task).inspect_err(|_| self.table().running = false)
+    }
+
+    /// Wakes the keeper if it would wake later than `due` by itself. Most leases end long before
+    /// any work on them is due, so most calls do not wake the keeper.
+    fn wake_by(&self, table: &mut Table, due: Instant) {
+        if due < table.planned {
+            table.planned = due;
+            self.wake.notify_one();
+        }
+    }
+
+    // ---- the end
+
+    /// Blocks for a moment until the cleanups of this client are done, if the keeper has its own
+    /// thread to do them. If no handle is left, tells the store to forget the client.
+    pub(crate) fn settle(&self) {
+        if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
+            return;
+        }
+        let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
+        // A lease that is not released by then ends by its deadline.
+        drop(self.settled.wait_timeout_while(self.table(), LAST_MOMENT, is_unsettled));
+        self.forget_if_over();
+    }
+
+    /// Tells the store to forget a client that nobody can use any more. The keeper's thread drops
+    /// the store, but the process may end before that.
+    fn forget_if_over(&self) {
+        let is_over = {
+            let table = self.table();
+            table.is_idle() && (table.closed || !self.has_handles())
+        };
+        if is_over {
+            self.store.inner.forget(self.client);
+        }
+    }
+
+    /// Returns [`Error::Closed`] once the client is closed.
+    pub(crate) fn ensure_open(&self) -> Result<()> {
+        if self.table().closed { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Ends everything that this client holds or waits for, and waits until the store has released
+    /// and cancelled all of that.
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
+        let now = self.store.now();
+        let (leases, calls, callers) = {
+            let mut table = self.table();
+            table.closed = true;
+            let (callers, cleanups) = table.gates.close();
+            table.cleanups.extend(cleanups);
+            // The calls may not be polled.
+            let calls = std::mem::take(&mut table.calls);
+            for call in calls.values() {
+                table.unfinished += 1;
+                table.cleanups.push(call.cleanup(now));
+            }
+            self.wake.notify_one();
+            (table.leases.all(), calls, callers)
+        };
+        // A call ends when it is told that, or when the sender of its turn is dropped.
+        drop(callers);
+        calls.values().for_each(|call| call.tell(Told::Ask));
+        for state in leases {
+            state.signal.end(LossReason::Closed);
+            // Another thread may have taken on the release, but not have started it yet.
+            state.finish();
+            self.let_go(&state, now);
+        }
+        let patience = self.store.clock.sleep_until(now + CLOSE_PATIENCE);
+        match select(std::pin::pin!(self.until_clean()), patience).await {
+            Either::Left((clean, _)) => {
+                self.forget_if_over();
+                clean
+            }
+            Either::Right(_) => Err(StoreError::new(
+                StoreErrorKind::Timeout,
+                "the store does not answer: held leases end by their deadlines",
+            )),
+        }
+    }
+
+    async fn until_clean(self: &Arc<Self>) -> Result<(), StoreError> {
+        loop {
+            let cleaned = self.cleaned.notified();
+            {
+                let mut table = self.table();
+                if table.unfinished == 0 {
+                    return table.given_up.take().map_or(Ok(()), Err);
+                }
+            }
+            self.ensure_running()?;
+            cleaned.await;
+        }
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("client", &self.client)
+            .field("store", &self.store.inner)
+            .finish_non_exhaustive()
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@
 use leasehold_core::Instant;
 use leasehold_core::text::show_duration;
 
+use super::Keeper;
 use super::lease::{LeaseState, Observed};
-use super::state::Keeper;
 use crate::event::Event;
 use crate::lost::End;
 

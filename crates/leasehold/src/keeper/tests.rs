@@ -26,7 +26,7 @@ impl Store for Mute {
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         match operation {
-            Operation::Renew(_) => Box::pin(std::future::pending()),
+            Operation::Keep(_) => Box::pin(std::future::pending()),
             other => self.0.execute(other),
         }
     }

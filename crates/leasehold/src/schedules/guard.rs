@@ -44,9 +44,9 @@ fn a_caller_that_re_enters_while_another_guard_goes_holds_on() {
         let releases = thread::spawn(move || block_on(guard.release()).unwrap());
         let again = other.reenter().unwrap();
         drop(other);
-        assert!(again.is_held() && world.record().holds.len() == 1);
+        assert!(again.is_held() && world.record().holders().len() == 1);
         releases.join().unwrap();
-        assert!(again.is_held() && world.record().holds.len() == 1);
+        assert!(again.is_held() && world.record().holders().len() == 1);
         block_on(again.release()).unwrap();
         world.close(client);
         assert_eq!(world.releases(), 1);

@@ -1,8 +1,8 @@
 //! A wrapper of a store, which takes a sample of the store's clock from every answer, and reports
 //! the requests.
 //!
-//! Each shard has one sample, its newest. The sample says when a grant ends, until when an acquire
-//! may be executed (`not_after`), and whether the clock was set since the sample before.
+//! Each shard has one sample, its newest. By the sample, a client understands the time in a
+//! message, and whether the clock was set since the sample before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::{
-    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Reply, Sample, Status,
-    StoreError, StoreErrorKind,
+    Action, Answer, Bounds, Clock, Instant, LockName, Operation, Reply, Sample, Status, StoreError,
+    StoreErrorKind,
 };
 
 use super::traits::Store;
@@ -22,9 +21,6 @@ use crate::event::{Event, Observers};
 use crate::failures::{is_no_answer, no_answer};
 use crate::mutex::Mutex;
 use crate::replies::unusable_reply;
-
-/// The latest time for an acquire at a store whose time is not known yet: any time.
-const ANY_TIME_US: u64 = (1 << 53) - 1;
 
 /// A store's clock counts as set if it steps by more than this, in addition to the time that a
 /// request took: 1 s, far above what NTP corrects by slewing.
@@ -101,9 +97,11 @@ impl ClockedStore {
         let name = shard_name(&operation).cloned();
         let answer = self.inner.execute(operation).await?;
         let received = self.now();
-        if let Some(name) = name.filter(|_| is_answered(&answer)) {
-            let lease = Sample { sent, server_us: answer.now.lease_us };
-            let token_us = Some(answer.now.token_us);
+        if let Some(name) = name.filter(|_| is_answered(&answer))
+            && let Some(now) = answer.now
+        {
+            let lease = Sample { sent, server_us: now.lease_us };
+            let token_us = Some(now.token_us);
             self.keep_sample(&name, ClockSample { lease, received, token_us });
         }
         Ok(TimedAnswer { answer, sent, received })
@@ -119,7 +117,7 @@ impl ClockedStore {
         deadline: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
         let (is_read, asked) = (operation.is_read_only(), operation.as_str());
-        let is_batch = matches!(operation, Operation::Renew(_));
+        let is_batch = matches!(operation, Operation::Keep(_));
         let name = shard_name(&operation).cloned();
         let answer = std::pin::pin!(self.send(operation, sent));
         let result = match deadline {
@@ -207,7 +205,7 @@ impl ClockedStore {
         limit: u32,
         deadline: Option<Instant>,
     ) -> Result<Box<Status>, StoreError> {
-        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
+        let look = Operation::On { name: name.clone(), action: Action::Look { limit } };
         match self.execute_at(look, self.now(), deadline).await?.answer.reply {
             Reply::Status(status) => Ok(status),
             other => Err(unusable_reply(name, &other)),
@@ -232,11 +230,6 @@ impl ClockedStore {
         }
     }
 
-    /// Whether there is a sample of the store's clock.
-    pub(crate) fn has_sample(&self) -> bool {
-        !self.samples().is_empty()
-    }
-
     /// The newest sample of the shard in which a name lives.
     pub(crate) fn newest(&self, name: &LockName) -> Option<ClockSample> {
         self.samples().get(&self.inner.shard(name)).copied()
@@ -247,29 +240,10 @@ impl ClockedStore {
         self.samples().values().max_by_key(|sample| sample.lease.sent).copied()
     }
 
-    /// The latest that the store's clock can show at `now`. It bounds the time at which a request
-    /// is executed. The sample of another shard is good enough for that: the clocks of the shards
-    /// differ by much less than the life of a tombstone.
-    pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
-        if bugs::is_on(Bug::ClientClockInQueue) {
-            return Some(self.clock.wall_us());
-        }
-        let sample = self.newest(name).or_else(|| self.newest_of_all())?;
-        Some(sample.lease.latest_us(now, self.bounds.drift))
-    }
-
-    /// The latest time, by the store's clock, to execute an acquire that is sent at `now`.
-    pub(crate) fn not_after_us(&self, name: &LockName, now: Instant) -> u64 {
-        self.latest_us(name, now).map_or(ANY_TIME_US, |latest_us| {
-            latest_us.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
-        })
-    }
-
-    /// The time until which a grant that came in this answer is valid.
-    pub(crate) fn valid_until(&self, timed: &TimedAnswer, grant: Grant, ttl: Duration) -> Instant {
-        let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
+    /// The time until which a lease is valid that this answer has granted or kept for `ttl`.
+    pub(crate) fn valid_until(&self, timed: &TimedAnswer, ttl: Duration) -> Instant {
         let from = if bugs::is_on(Bug::ValidityFromReply) { timed.received } else { timed.sent };
-        self.bounds.valid_until(from, ttl.min(Duration::from_micros(left_us)))
+        self.bounds.valid_until(from, ttl)
     }
 }
 
@@ -303,7 +277,7 @@ impl ClockSample {
 fn shard_name(operation: &Operation) -> Option<&LockName> {
     match operation {
         Operation::On { name, .. } => Some(name),
-        Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
+        Operation::Keep(leases) => leases.first().map(|(name, _)| name),
         _ => None,
     }
 }
@@ -321,11 +295,19 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use leasehold_core::{
-        BoxFuture, ClientId, FakeClock, HolderId, Now, RenewLease, StoreErrorKind,
+        BoxFuture, ClientId, End, FakeClock, HolderId, HolderInfo, Keep, Mode, Now, Request,
+        StoreErrorKind,
     };
 
     use super::*;
     use crate::store::traits::{Capabilities, Inbox, Reading};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn request() -> Request {
+        let id = HolderId { client: ClientId(1), attempt: 1 };
+        Request::new(id, Mode::Exclusive, HolderInfo::default())
+    }
 
     /// Servers whose clocks are a minute apart. A name of n bytes is on the nth server.
     #[derive(Debug)]
@@ -338,13 +320,13 @@ mod tests {
 
         fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
             let (name, reply) = match &operation {
-                Operation::On { name, .. } => (name, Reply::Gone),
+                Operation::On { name, .. } => (name, Reply::NotHeld),
                 // Of several servers, only that of the last name answers.
-                Operation::Renew(leases) => {
+                Operation::Keep(leases) => {
                     let mut replies =
                         vec![Reply::Busy { retry_after: Duration::ZERO }; leases.len()];
-                    *replies.last_mut().unwrap() = Reply::Gone;
-                    (&leases.last().unwrap().name, Reply::Many(replies))
+                    *replies.last_mut().unwrap() = Reply::NotHeld;
+                    (&leases.last().unwrap().0, Reply::Many(replies))
                 }
                 _ => panic!("{operation:?}"),
             };
@@ -368,31 +350,24 @@ mod tests {
         let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
         let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
         let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
-        let not_after_us = |name| store.not_after_us(name, store.now());
         let seen = |name| store.newest(name).map(|sample| sample.lease.server_us);
-        assert_eq!((store.has_sample(), not_after_us(&first)), (false, ANY_TIME_US));
-        store.apply(&first, Action::Inspect { limit: 0 }).await.unwrap();
+        store.apply(&first, Action::Look { limit: 0 }).await.unwrap();
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), None));
-        assert_eq!(not_after_us(&second), not_after_us(&first));
-        store.apply(&second, Action::Inspect { limit: 0 }).await.unwrap();
+        store.apply(&second, Action::Look { limit: 0 }).await.unwrap();
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), Some(120_000_000)));
-        let later = not_after_us(&second) - not_after_us(&first);
-        assert_eq!(later, 60_000_000);
     }
 
     #[tokio::test]
     async fn the_time_of_one_shard_is_not_taken_for_that_of_another_that_did_not_answer() {
         let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
         let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
-        let renewal = |name| {
-            let id = HolderId { client: ClientId(1), attempt: 1 };
-            RenewLease::new(LockName::new(name).unwrap(), id, Duration::from_secs(60))
-        };
-        let leases = ["a", "bb"].map(renewal);
-        store.execute(Operation::Renew(leases.to_vec())).await.unwrap();
-        assert_eq!(store.newest(&leases[0].name).map(|sample| sample.lease.server_us), None);
-        store.execute(Operation::Renew(leases[1..].to_vec())).await.unwrap();
-        let seen = store.newest(&leases[1].name).map(|sample| sample.lease.server_us);
+        let kept =
+            |name| (LockName::new(name).unwrap(), Keep::new(request(), Duration::from_secs(60)));
+        let leases = ["a", "bb"].map(kept);
+        store.execute(Operation::Keep(leases.to_vec())).await.unwrap();
+        assert_eq!(store.newest(&leases[0].0).map(|sample| sample.lease.server_us), None);
+        store.execute(Operation::Keep(leases[1..].to_vec())).await.unwrap();
+        let seen = store.newest(&leases[1].0).map(|sample| sample.lease.server_us);
         assert_eq!(seen, Some(120_000_000));
     }
 
@@ -431,10 +406,9 @@ mod tests {
                 store.execute_at(operation, store.now(), Some(store.now())).await.unwrap_err();
             (error.may_have_executed(), late.may_have_executed())
         };
-        assert_eq!(may_have_executed(Action::Inspect { limit: 1 }).await, (false, false));
-        let id = HolderId { client: ClientId(1), attempt: 1 };
-        let cancel = Action::Cancel { id, unanswered: false };
-        assert_eq!(may_have_executed(cancel).await, (true, true));
+        assert_eq!(may_have_executed(Action::Look { limit: 1 }).await, (false, false));
+        let end = Action::End(End::new(request()));
+        assert_eq!(may_have_executed(end).await, (true, true));
     }
 
     /// Two servers, of which the first is away until the second takes over from it.
@@ -454,7 +428,7 @@ mod tests {
             let now = Now { lease_us: 0, token_us: 0 };
             Box::pin(ready(match self.shard(&name) {
                 1 => Err(error),
-                _ => Ok(Answer::new(now, Reply::Gone)),
+                _ => Ok(Answer::new(now, Reply::NotHeld)),
             }))
         }
 
@@ -489,7 +463,7 @@ mod tests {
         let shared = Arc::new(clock.clone());
         let store = ClockedStore::new(Box::new(store), shared, Bounds::default(), observers);
         let [lost, other] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
-        let ask = async |name| store.apply(name, Action::Inspect { limit: 0 }).await.map(drop);
+        let ask = async |name| store.apply(name, Action::Look { limit: 0 }).await.map(drop);
         ask(&lost).await.unwrap_err();
         clock.advance(Duration::from_secs(2));
         ask(&lost).await.unwrap_err();
@@ -512,10 +486,11 @@ mod tests {
             Observers::default(),
         );
         let name = LockName::new("a").unwrap();
-        assert!(store.has_sample());
-        // A second has passed since, and by the store's clock at most a hundredth more.
-        let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
-        assert_eq!(store.not_after_us(&name, store.now()), latest_us);
+        let sample = store.newest(&name).unwrap().lease;
+        assert_eq!(
+            (store.now().saturating_since(sample.sent), sample.server_us),
+            (SECOND, 60_000_000)
+        );
     }
 
     /// The warning about a second sample. The first was sent at 10 s, and showed 1,000,000 s. Each

@@ -4,15 +4,14 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Record};
+use leasehold_core::model::{self, Record, Rules};
 use leasehold_core::text::split_scheme;
 use leasehold_core::{
-    Acquire, Action, Adopt, ClientId, FencingToken, HolderId, HolderInfo, Lease, LockName, Mode,
-    Now, Reclaim, parse_duration, show_duration,
+    Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Lease, LockName,
+    Mode, Now, Request, Take, parse_duration, show_duration,
 };
 
 use super::redis;
-pub use super::redis::fuzzing::Scene;
 use super::router::{check_url, shown_url};
 
 /// The name of a corpus, and the function that reads its bytes.
@@ -32,18 +31,14 @@ pub const TARGETS: [Target; 7] = [
 /// A password that is part of no other text.
 const PASSWORD: &str = "s3cret";
 
-/// A call of a script, with arguments that were valid until the bytes changed them.
-pub fn scene(bytes: &[u8]) -> Option<Scene> {
-    redis::fuzzing::scene(bytes, &actions())
-}
-
 /// Reads a record and, if it is sound, applies every action to it.
 fn record(bytes: &[u8]) {
     const NOW: Now = Now { lease_us: 1_000_000_000, token_us: 1_800_000_000_000_000 };
-    let Ok(record) = Record::from_bytes(bytes) else { return };
-    assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Ok(&record));
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(record) = Record::from_text(text) else { return };
+    assert_eq!(Record::from_text(&record.to_text()).as_ref(), Ok(&record));
     for action in actions() {
-        model::step(&mut record.clone(), NOW, model::Rules::new(), &action);
+        model::step(&mut record.clone(), &mut 0, NOW, Rules::USUAL, &action);
     }
 }
 
@@ -84,25 +79,23 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// One action of each kind. Most are of one attempt, which adopts the lease of another attempt.
-fn actions() -> [Action; 12] {
+/// One action of each kind. Most are of one attempt, which takes the lease of another attempt over.
+fn actions() -> [Action; 9] {
     let (id, ttl) = (HolderId { client: ClientId(1), attempt: 1 }, Duration::from_secs(30));
     let from = HolderId { client: ClientId(2), attempt: 1 };
     let token = FencingToken::from_micros(1_800_000_000_000_000);
-    let unanswered = true;
-    let acquire = Acquire::new(id, Mode::Exclusive, ttl);
+    let request = Request::new(id, Mode::Exclusive, HolderInfo::new("db-7", 7));
+    let take = Take::new(request.clone(), ttl);
+    let description = Description::new(token, HolderInfo::new("db-7", 7));
     [
-        Action::Acquire(acquire.clone()),
-        Action::Acquire(acquire.clone().with_wait(true)),
-        Action::Adopt(Adopt::new(from, None, acquire.clone())),
-        Action::Cancel { id, unanswered },
-        Action::Commit { id, token, ttl },
-        Action::Describe { id, info: HolderInfo::new("db-7", 7) },
-        Action::Inspect { limit: 9 },
-        Action::Poll { id, ttl },
-        Action::Reclaim(Reclaim::new(token, acquire)),
-        Action::Release { id, cooldown: Duration::ZERO, unanswered },
-        Action::Renew { id, ttl },
-        Action::Revoke { id, token, force: true },
+        Action::End(End::new(request.clone()).with_closes(true)),
+        Action::Keep(Keep::new(request.clone(), ttl)),
+        Action::Keep(Keep::new(request, ttl).with_description(Some(Box::new(description)))),
+        Action::Look { limit: 9 },
+        Action::Revoke { id, force: true },
+        Action::Take(take.clone()),
+        Action::Take(take.clone().with_waits(true)),
+        Action::Take(take.clone().with_from(Some(from))),
+        Action::Take(take.with_claim(Some(token))),
     ]
 }

@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 use leasehold_core::model::{self, Outcome, Record, Rules};
-use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Clock, LockName, Message, Now, Operation, Page, StoreError,
 };
@@ -25,6 +24,9 @@ pub struct Memory {
     clock: Arc<dyn Clock>,
     shared: Arc<Mutex<Shared>>,
 }
+
+/// The interval at which what is out of use is forgotten: 2 min.
+const COLLECTION_US: u64 = 120_000_000;
 
 /// The finding about a store in memory.
 pub(super) fn finding() -> Finding {
@@ -48,6 +50,8 @@ struct Shared {
 #[derive(Default)]
 struct Names {
     records: BTreeMap<LockName, Record>,
+    /// The number from which all tokens and places are drawn.
+    counter: u64,
 }
 
 impl fmt::Debug for Shared {
@@ -99,21 +103,27 @@ impl Memory {
 impl model::Records for Names {
     type Error = Infallible;
 
-    fn list(&mut self, prefix: &str, limit: u32) -> Result<Vec<LockName>, Infallible> {
+    fn list(&mut self, now: Now, prefix: &str, limit: u32) -> Result<Vec<LockName>, Infallible> {
         let matching = self
             .records
             .iter()
-            .filter(|(name, record)| name.as_str().starts_with(prefix) && !record.is_idle());
+            .filter(|(name, record)| name.as_str().starts_with(prefix) && record.is_in_use(now));
         Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
     }
 
-    fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, Infallible> {
+    fn page(
+        &mut self,
+        now: Now,
+        prefix: &str,
+        after: Option<&str>,
+        keys: u32,
+    ) -> Result<Page, Infallible> {
         let mut page = Page::default();
         let is_next = |name: &&LockName| {
             name.as_str().starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
         };
         for (name, record) in self.records.iter().filter(|(name, _)| is_next(name)) {
-            if !page.scan(name, !record.is_idle(), keys) {
+            if !page.scan(name, record.is_in_use(now), keys) {
                 break;
             }
         }
@@ -125,9 +135,8 @@ impl model::Records for Names {
             Some(record) => record,
             None => self.records.entry(name.clone()).or_default(),
         };
-        let outcome = model::step(record, now, Rules::new(), action);
-        if record.collect_at_us == 0 {
-            // Nothing was worth keeping: a name that was only asked about leaves no record.
+        let outcome = model::step(record, &mut self.counter, now, Rules::USUAL, action);
+        if record.is_empty() {
             self.records.remove(name);
         }
         Ok(outcome)
@@ -163,8 +172,11 @@ impl Shared {
         if now.lease_us < self.next_collection_us {
             return;
         }
-        self.next_collection_us = now.lease_us + micros(model::RETENTION);
-        self.names.records.retain(|_, record| record.collect_at_us > now.lease_us);
+        self.next_collection_us = now.lease_us + COLLECTION_US;
+        self.names.records.retain(|_, record| {
+            record.expire(now.lease_us / 1_000);
+            !record.is_empty()
+        });
         self.inboxes.retain(|_, inbox| !inbox.is_closed());
         self.subscribers.retain(|_, subscribers| {
             subscribers.retain(|subscriber| !subscriber.is_closed());
@@ -252,6 +264,7 @@ impl Subscription for MemorySubscription {
 #[cfg(test)]
 mod tests {
     use std::sync::OnceLock;
+    use std::time::Duration;
 
     use leasehold_core::{FakeClock, Instant};
 
@@ -296,7 +309,7 @@ mod tests {
         let memory = Memory::with_clock(clock.clone());
         clock.records.set(Arc::clone(&memory.shared)).unwrap();
         let before = memory.shared.locked();
-        let inspect = Action::Inspect { limit: 1 };
+        let inspect = Action::Look { limit: 1 };
         memory.apply(&Operation::On { name: LockName::new("a").unwrap(), action: inspect });
         assert_eq!(*clock.locked.lock(), [before + 1; 2], "one time for leases, one for tokens");
     }
@@ -315,8 +328,8 @@ mod tests {
         assert_eq!(memory.shared().subscribers[&name].len(), 1);
         drop(memory.inbox(ClientId(1)).await.unwrap());
         let _inbox = memory.inbox(ClientId(2)).await.unwrap();
-        clock.advance(model::RETENTION);
-        memory.apply(&Operation::On { name, action: Action::Inspect { limit: 1 } });
+        clock.advance(Duration::from_micros(COLLECTION_US));
+        memory.apply(&Operation::On { name, action: Action::Look { limit: 1 } });
         let shared = memory.shared();
         assert_eq!((shared.inboxes.len(), shared.subscribers.len()), (1, 0));
     }

@@ -66,9 +66,6 @@ pub use self::secret::{Login, Password, Secret};
 pub use self::tls::TlsConfig;
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
-#[cfg(feature = "postgres")]
-#[doc(hidden)]
-pub use self::postgres::wire as postgres_wire;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::wire as redis_wire;

@@ -41,9 +41,8 @@ pub struct Capabilities {
     /// If the store has forgotten a hold, the holder can take it back by its token, before the
     /// lease counts as lost. The store grants nobody else a name that may still be held.
     pub reclaims: bool,
-    /// The record of a name outlives its hold, with the last token and with the attempts that have
-    /// ended. So later tokens are higher whatever the clock does, and late copies of requests are
-    /// refused.
+    /// Tokens are drawn from a counter that outlives every hold. So later tokens are higher
+    /// whatever the clock does.
     pub recorded_tokens: bool,
     /// The store grants shared (read) leases.
     pub shared: bool,

@@ -98,18 +98,6 @@ atomics! {
     AtomicUsize: usize { fetch_add, fetch_sub }
 }
 
-impl AtomicBool {
-    pub(crate) fn load(&self, order: Ordering) -> bool {
-        point();
-        self.0.load(order)
-    }
-
-    pub(crate) fn store(&self, value: bool, order: Ordering) {
-        point();
-        self.0.store(value, order);
-    }
-}
-
 impl AtomicU64 {
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         point();

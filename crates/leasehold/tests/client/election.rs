@@ -1,13 +1,11 @@
 //! Leader election, on the memory store.
 
 use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use leasehold::admin::ClientId;
 use leasehold::election::Observed;
 use leasehold::error::{StoreError, StoreErrorKind};
@@ -15,7 +13,6 @@ use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
 use leasehold::{Client, Error, LeaseOptions, LockName, LossReason};
-use tokio::sync::watch;
 
 async fn of_one_store<const N: usize>() -> [Client; N] {
     let store = Memory::new();
@@ -300,64 +297,4 @@ async fn pass(clock: &FakeClock, span: Duration) {
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// A store that publishes nothing until the test says so.
-#[derive(Debug)]
-struct Silent {
-    memory: Memory,
-    publishes: watch::Receiver<bool>,
-}
-
-impl Store for Silent {
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        self.memory.execute(operation)
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.memory.inbox(client)
-    }
-
-    fn publish(&self, name: &LockName, news: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (published, mut publishes) = (self.memory.publish(name, news), self.publishes.clone());
-        Box::pin(async move {
-            // The wait fails only when the test ends.
-            let _ = publishes.wait_for(|publishes| *publishes).await;
-            published.await
-        })
-    }
-}
-
-#[tokio::test]
-async fn a_candidate_that_is_not_polled_while_it_tells_its_observers_does_not_lead() {
-    let clock = FakeClock::new();
-    clock.advance(Duration::from_secs(1_000));
-    let (memory, (publish, publishes)) = (Memory::with_clock(clock.clone()), watch::channel(false));
-    let silent = Silent { memory: memory.clone(), publishes };
-    let client = Client::builder().store(silent).clock(clock.clone()).build().await.unwrap();
-    let other = Client::builder().store(memory).clock(clock.clone()).build().await.unwrap();
-    // A `min_hold` begins when the candidate leads.
-    let options = LeaseOptions::default().with_min_hold(Some(Duration::from_secs(60)));
-    let election = client.election("a").options(options);
-    let other = other.election("a");
-    let mut campaign = pin!(election.campaign("one"));
-    assert!(campaign.as_mut().now_or_never().is_none());
-    let first = other.leader().await.unwrap().unwrap();
-    pass(&clock, Duration::from_secs(3)).await;
-    assert_eq!(other.leader().await.unwrap(), None);
-    let second = other.campaign("two").await.unwrap();
-    publish.send_replace(true);
-    assert!(campaign.as_mut().now_or_never().is_none(), "it is a candidate again");
-    pass(&clock, Duration::from_secs(3)).await;
-    assert!(campaign.as_mut().now_or_never().is_none());
-    second.ensure_held().unwrap();
-    second.resign().await.unwrap();
-    pass(&clock, Duration::from_secs(1)).await;
-    let third = campaign.now_or_never().unwrap().unwrap();
-    assert!(third.token() > first.token);
-    assert_eq!(other.leader().await.unwrap().unwrap().value, "one");
 }

@@ -169,7 +169,7 @@ async fn names_that_their_holder_is_to_renew_are_renewed_until_the_call_has_all_
     let mut call = Call(Box::pin(async move { lock.acquire().await }));
     until_it_waits(&mut call, &one, "b").await;
     let a = LockName::new("a").unwrap();
-    let first = must(one.admin().inspect(&a).await).holders[0].token;
+    let first = must(one.admin().inspect(&a).await).holders[0].token.unwrap();
     let second = Duration::from_secs(1);
     for _ in 0..40 {
         world.clock.advance(second);

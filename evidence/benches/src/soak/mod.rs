@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::{RETENTION, TOMBSTONE_LIFE};
+use leasehold_core::model::Times;
 use leasehold_testkit::outage::Usage;
 use leasehold_testkit::{RedisServer, Worker};
 use serde::{Deserialize, Serialize};
@@ -36,9 +36,12 @@ const SAMPLES: u32 = 240;
 /// A process is killed, and connections are cut, after this many samples.
 const DISTURB_EVERY: usize = 5;
 
-/// How long keys may stay after the last acquire: 5 min. A finished attempt is remembered because
-/// of late copies, and then the record for at most half as long again as the retention.
-const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_add(RETENTION.saturating_mul(2));
+/// How long keys may stay after the last acquire: 2 min. An attempt that has ended is remembered
+/// for a minute because of late copies, after the lease of a process that was killed.
+const FORGOTTEN: Duration = Duration::from_millis(2 * Times::USUAL.closed_ms);
+
+/// The end of the key from which tokens are drawn, which stays.
+const COUNTER: &str = "%token";
 
 /// The measures, and by how much each may rise in the second half: by a share of its mean, or by an
 /// amount. Keys are those of recently used names: at most as many as there are names, and as the
@@ -62,7 +65,8 @@ pub(crate) struct Soak {
     pub(crate) names: u64,
     pub(crate) processes_killed: u64,
     pub(crate) connections_cut: u64,
-    /// Keys that were left when all had to be forgotten; old runs did not check that.
+    /// Keys that were left when all had to be forgotten, but for the counter of tokens; old runs
+    /// did not check that.
     pub(crate) keys_left: Option<u64>,
     /// Seconds since the beginning, and a value for each measure.
     pub(crate) samples: Vec<(f64, Vec<f64>)>,
@@ -115,7 +119,9 @@ pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
 fn what_remains(server: &RedisServer) -> Outcome<u64> {
     let since = Instant::now();
     loop {
-        let keys = server.command::<u64>("DBSIZE")?;
+        let mut keys = server.command::<Vec<String>>("KEYS *")?;
+        keys.retain(|key| !key.ends_with(COUNTER));
+        let keys = keys.len() as u64;
         if keys == 0 || since.elapsed() >= FORGOTTEN {
             return Ok(keys);
         }

@@ -5,13 +5,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::FencingToken;
-use leasehold_core::model::DEAD_AFTER;
+use leasehold_core::model::Times;
 
 use super::story::{Story, Violation};
 
-/// A waiter loses its place if it was not seen for this time. It is a little less, because of the
+/// A waiter is passed over if it has not asked for this time. It is a little less, because of the
 /// differences of clocks and the times of travel.
-const KEEPS_ITS_PLACE: Duration = DEAD_AFTER.saturating_sub(Duration::from_millis(200));
+const KEEPS_ITS_PLACE: Duration = Duration::from_millis(
+    Times::USUAL.ask_ms + Times::USUAL.window_ms - 200, //
+);
+
+/// A waiter that does not claim its grant in this time loses it, and its next grant comes later by
+/// as much. So that grant says nothing about the order. It is a little less than the window,
+/// because of differences of clocks.
+const CLAIMS_ITS_GRANT_US: u64 = (Times::USUAL.window_ms - 200) * 1_000;
 
 /// The violations of the order among waiters that were seen in a queue.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
@@ -30,7 +37,8 @@ pub(super) fn violations(story: &Story) -> Vec<Violation> {
             let certain = since + u64::try_from(KEEPS_ITS_PLACE.as_nanos()).unwrap_or(u64::MAX);
             for (client, attempt, _) in &queue[place + 1..] {
                 let Some(behind) = grants.get(&(*client, *attempt)) else { continue };
-                if behind.0 < *token && behind.1 < certain {
+                let is_first_grant = *token < behind.0 + CLAIMS_ITS_GRANT_US;
+                if behind.0 < *token && is_first_grant && behind.1 < certain {
                     let what = format!("{} was behind {token}, and served before it", behind.0);
                     let window = (*since, behind.1.max(*entered));
                     found.push(Violation::new("I6", what, window));

@@ -26,7 +26,7 @@ const NODES_EACH: usize = 2;
 pub(super) fn move_slot(place: &mut Place, random: &mut Random) {
     let names = place.plan.names;
     let cluster = nodes(place);
-    let mut slot = || must(cluster.slot_of(&format!("lh:{}", Plan::name(random.below(names)))));
+    let mut slot = || must(cluster.slot_of(&Plan::name(random.below(names))));
     let (from, to) = (slot(), slot());
     let (owner, to) = (must(cluster.owner(from)), must(cluster.owner(to)));
     if to != owner {

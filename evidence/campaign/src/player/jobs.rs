@@ -34,12 +34,12 @@ impl Player {
         let mut watch = Watch::granted(&log, self.own, asked, &guard);
         let span = self.random.up_to(WORK);
         self.linger(&guard, &mut watch, span).await;
-        let (run, token) = (watch.guard(), guard.token());
+        let (run, holder) = (watch.guard(), guard.holder());
         drop(watch);
         // A release without an answer is `Ok`, too. Only what the store shows has reached it.
         if guard.release().await.is_ok()
             && let Ok(status) = lock.status().await
-            && status.holders.iter().any(|it| it.token == token && it.state == HoldState::Cooldown)
+            && status.holders.iter().any(|it| it.id == holder && it.state == HoldState::Cooldown)
         {
             log.event("job");
             log.ran(&name, run, period);

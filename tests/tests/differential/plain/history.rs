@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::store::redis_wire::{Layout, Plain};
-use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
+use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, Now,
-    Reclaim, Reply,
+    Action, Description, End, FencingToken, HolderId, Keep, LockName, Mode, Reply, Request, Take,
 };
 
 use super::lock::{self, Key, Revoked, Value};
-use crate::attempts::{Attempts, Who, info};
-use crate::history::{START_US, micros};
+use crate::attempts::{Attempts, START_US, Who, info};
 use crate::place::{Expected, INBOXES, Keys, revoked, string};
 
 /// A name as other programs may use it, without escapes.
@@ -33,48 +31,25 @@ pub(crate) enum Step {
 /// An action of ours, without its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    /// The distance of a ballot from the clock, in µs.
-    Acquire {
-        ttl: Duration,
-        late: bool,
-        ballot: Option<i64>,
-    },
-    Adopt {
-        from: usize,
-        ttl: Duration,
-        token: Token,
-        ballot: Option<i64>,
-    },
-    Cancel,
-    Describe {
-        pid: u32,
-    },
-    Inspect,
-    Poll {
-        ttl: Duration,
-    },
-    Reclaim {
-        ttl: Duration,
-        token: i64,
-    },
-    Release {
+    End {
+        closes: bool,
         cooldown: Duration,
     },
-    Renew {
+    /// With a description: a process, and how far the token is from that of the hold.
+    Keep {
         ttl: Duration,
+        describes: Option<(u32, i64)>,
     },
+    Look,
     Revoke {
         force: bool,
-        token: Token,
     },
-}
-
-/// The token that a request names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Token {
-    Any,
-    Its,
-    Other,
+    /// With the distance of a ballot from the clock, in µs.
+    Take {
+        ttl: Duration,
+        ballot: Option<i64>,
+        from: Option<usize>,
+    },
 }
 
 /// The operations of the lock in the Redis documentation, and other changes of its key.
@@ -98,7 +73,8 @@ pub(crate) struct Played {
     /// The key before the step, if another program has changed it.
     before: Option<Option<Key>>,
     action: Action,
-    answer: Answer,
+    now_us: u64,
+    reply: Reply,
     message: Option<Revoked>,
     after: Option<Key>,
 }
@@ -131,11 +107,12 @@ pub(crate) fn expected(played: &Played) -> Expected {
         let value = |key: &Key| string(key.end_ms.map_or(-1, |ms| ms as i64), key.value.text());
         key.iter().map(|key| (format!("{INBOXES}{NAME}"), value(key))).collect()
     };
-    let message = |message: &Revoked| revoked(message.id, message.token, message.force);
+    let message = |message: &Revoked| revoked(message.id, message.force);
     Expected {
         before: played.before.as_ref().map(keys),
         call: layout.act(&LockName::new(NAME).unwrap(), &played.action).unwrap(),
-        answer: played.answer.clone(),
+        now_us: played.now_us,
+        reply: played.reply.clone(),
         messages: played.message.iter().map(message).collect(),
         after: keys(&played.after),
     }
@@ -148,7 +125,7 @@ impl Player {
                 let Some(last) = self.played.last().cloned() else { return Ok(()) };
                 let still_is_so = !self.is_changed;
                 let again = self.act(last.action)?;
-                if let (Reply::Granted(first), Reply::Granted(second)) = (last.answer.reply, again)
+                if let (Reply::Granted(first), Reply::Granted(second)) = (last.reply, again)
                     && still_is_so
                     && first.token != second.token
                 {
@@ -171,50 +148,31 @@ impl Player {
         self.judge()
     }
 
-    /// The token of the holder, or the next.
-    fn token(&self, which: Token) -> Option<FencingToken> {
-        let token_us = match self.key.as_ref().map(|key| &key.value) {
-            Some(Value::Ours(hold)) => hold.token_us,
-            Some(Value::Theirs(_)) | None => self.now_us,
-        };
-        match which {
-            Token::Any => None,
-            Token::Its => Some(FencingToken::from_micros(token_us)),
-            Token::Other => Some(FencingToken::from_micros(token_us + 1)),
-        }
-    }
-
     fn action(&mut self, id: HolderId, verb: Verb) -> Action {
         let now_us = self.now_us;
         let away = |by: i64| now_us.saturating_add_signed(by);
-        let request = |ttl, late| {
-            let not_after_us = if late { now_us - 1 } else { now_us + micros(NOT_AFTER) };
-            Acquire::new(id, Mode::Exclusive, ttl)
-                .with_info(info(id, 1))
-                .with_not_after(not_after_us)
-        };
+        let request = Request::new(id, Mode::Exclusive, info(id, 1));
         match verb {
-            Verb::Acquire { ttl, late, ballot } => {
-                Action::Acquire(request(ttl, late).with_ballot(ballot.map(away)))
+            Verb::End { closes, cooldown } => {
+                Action::End(End::new(request).with_closes(closes).with_cooldown(cooldown))
             }
-            Verb::Adopt { from, ttl, token, ballot } => {
-                let from = self.attempts.id(Who::Known(from));
-                let request = request(ttl, false).with_ballot(ballot.map(away));
-                Action::Adopt(Adopt::new(from, self.token(token), request))
+            Verb::Keep { ttl, describes } => {
+                let token_us = match self.key.as_ref().map(|key| &key.value) {
+                    Some(Value::Ours(hold)) => hold.token_us,
+                    Some(Value::Theirs(_)) | None => now_us,
+                };
+                let description = describes.map(|(pid, by)| {
+                    let token = FencingToken::from_micros(token_us.saturating_add_signed(by));
+                    Box::new(Description::new(token, info(id, pid)))
+                });
+                Action::Keep(Keep::new(request, ttl).with_description(description))
             }
-            Verb::Cancel => Action::Cancel { id, unanswered: true },
-            Verb::Describe { pid } => Action::Describe { id, info: info(id, pid) },
-            Verb::Inspect => Action::Inspect { limit: 1 },
-            Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Reclaim { ttl, token } => {
-                let token = FencingToken::from_micros(away(token));
-                Action::Reclaim(Reclaim::new(token, request(ttl, false)))
-            }
-            Verb::Release { cooldown } => Action::Release { id, cooldown, unanswered: false },
-            Verb::Renew { ttl } => Action::Renew { id, ttl },
-            Verb::Revoke { force, token } => {
-                let token = self.token(token).unwrap_or(FencingToken::from_micros(now_us));
-                Action::Revoke { id, token, force }
+            Verb::Look => Action::Look { limit: 1 },
+            Verb::Revoke { force } => Action::Revoke { id, force },
+            Verb::Take { ttl, ballot, from } => {
+                let from = from.map(|from| self.attempts.id(Who::Known(from)));
+                let take = Take::new(request, ttl).with_ballot(ballot.map(away));
+                Action::Take(take.with_from(from))
             }
         }
     }
@@ -229,12 +187,11 @@ impl Player {
             return Err(format!("ours changed what is not ours: {before:?}"));
         }
         self.believe(&action, &reply);
-        let now = Now { lease_us: self.now_us, token_us: self.now_us };
-        let answer = Answer::new(now, reply.clone());
+        let (now_us, ours) = (self.now_us, reply.clone());
         let before = std::mem::take(&mut self.is_changed).then_some(before);
         let after = self.key.clone();
-        self.played.push(Played { before, action, answer, message, after });
-        Ok(reply)
+        self.played.push(Played { before, action, now_us, reply, message, after });
+        Ok(ours)
     }
 
     /// Records what a client of ours believes after an answer.
@@ -247,21 +204,17 @@ impl Player {
             },
         };
         match reply {
-            Reply::Granted(grant) => {
-                self.ours.insert(id, grant.deadline_us);
-                if let Action::Adopt(adopt) = action
-                    && adopt.from != id
+            Reply::Granted(_) | Reply::Kept { .. } => {
+                let until_us = self.now_us + action.ttl().map_or(0, |ttl| ttl.as_micros() as u64);
+                self.ours.insert(id, until_us);
+                if let Action::Take(Take { from: Some(from), .. }) = action
+                    && *from != id
                 {
-                    self.ours.remove(&adopt.from);
+                    self.ours.remove(from);
                 }
             }
-            Reply::Cancelled(Cancelled::Released)
-            | Reply::Gone
-            | Reply::NotHeld { .. }
-            | Reply::Released => drop(self.ours.remove(&id)),
-            Reply::Revoked(true) if matches!(action, Action::Revoke { force: true, .. }) => {
-                self.ours.remove(&id);
-            }
+            Reply::Ended(_) if matches!(action, Action::Revoke { force: false, .. }) => {}
+            Reply::Ended(true) | Reply::NotHeld => drop(self.ours.remove(&id)),
             _ => {}
         }
     }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{BALLOT_LEAD, POLL_INTERVAL};
+use leasehold_core::model::{ASK_INTERVAL, BALLOT_LEAD};
 use leasehold_core::{
-    Acquire, Action, Adopt, Cancelled, FencingToken, ForeignHolder, Grant, HoldState, Holder,
-    HolderId, HolderInfo, Mode, Refusal, Reply, Status,
+    Action, End, FencingToken, ForeignHolder, Grant, HoldState, Holder, HolderId, HolderInfo, Keep,
+    Mode, Now, Refusal, Reply, Status, Take,
 };
 
-use crate::history::micros;
+use crate::attempts::millis;
 
 /// The value of the key, and its end in ms, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,6 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Revoked {
     pub(crate) id: HolderId,
-    pub(crate) token: FencingToken,
     pub(crate) force: bool,
 }
 
@@ -89,37 +88,18 @@ impl Key {
 impl Step<'_> {
     pub(crate) fn act(&mut self, action: &Action) -> Reply {
         match action {
-            Action::Acquire(request) => {
-                let least_us = self.now_us - micros(BALLOT_LEAD);
-                self.acquire(request, request.ballot_us.map(|ballot_us| ballot_us.max(least_us)))
-            }
-            Action::Adopt(request) => self.adopt(request),
-            Action::Cancel { id, .. } => match self.release(*id, Duration::ZERO) {
-                Reply::Released => Reply::Cancelled(Cancelled::Released),
-                _ => Reply::Cancelled(Cancelled::Unknown),
-            },
-            Action::Describe { id, info } => self.describe(*id, info),
-            Action::Inspect { .. } => Reply::Status(Box::new(self.status())),
-            Action::Poll { id, ttl } => match self.renew(*id, *ttl) {
-                granted @ Reply::Granted(_) => granted,
-                _ => Reply::Gone,
-            },
-            Action::Reclaim(claim) => {
-                match self.acquire(&claim.request, Some(claim.token.micros())) {
-                    Reply::Busy { .. } | Reply::Stale => Reply::NotHeld { newest: None },
-                    reply => reply,
-                }
-            }
-            Action::Release { id, cooldown, .. } => self.release(*id, *cooldown),
-            Action::Renew { id, ttl, .. } => self.renew(*id, *ttl),
-            Action::Revoke { id, token, force } => self.revoke(*id, *token, *force),
+            Action::End(end) => self.end(end),
+            Action::Keep(keep) => self.keep(keep),
+            Action::Look { .. } => Reply::Status(Box::new(self.status())),
+            Action::Revoke { id, force } => self.revoke(*id, *force),
+            Action::Take(take) => self.take(take),
             _ => panic!("{action:?} is refused"),
         }
     }
 
     /// Servers count in milliseconds, so the end is rounded up.
     fn end_ms(&self, span: Duration) -> u64 {
-        (self.now_us + micros(span)).div_ceil(1000)
+        self.now_us.div_ceil(1000) + millis(span)
     }
 
     fn hold_of(&mut self, id: HolderId) -> Option<(&mut Hold, &mut Option<u64>)> {
@@ -132,136 +112,106 @@ impl Step<'_> {
     }
 
     fn granted(&mut self, id: HolderId) -> Reply {
-        let (hold, end_ms) = self.hold_of(id).unwrap();
-        let token = FencingToken::from_micros(hold.token_us);
-        Reply::Granted(Grant::new(token, end_ms.unwrap_or(0) * 1000))
+        let (hold, _) = self.hold_of(id).unwrap();
+        Reply::Granted(Grant::new(FencingToken::from_micros(hold.token_us)))
     }
 
     /// If somebody has removed the expiry, this sets it again.
-    fn extend(&mut self, id: HolderId, ttl: Duration) -> Reply {
+    fn extend(&mut self, id: HolderId, ttl: Duration) {
         let later_ms = self.end_ms(ttl);
         let (_, end_ms) = self.hold_of(id).unwrap();
         *end_ms = Some(end_ms.unwrap_or(0).max(later_ms));
-        self.granted(id)
     }
 
-    fn not_held(&self) -> Reply {
-        let newest = match self.key.as_ref().map(|key| &key.value) {
-            Some(Value::Ours(hold)) => Some(FencingToken::from_micros(hold.token_us)),
-            Some(Value::Theirs(_)) | None => None,
-        };
-        Reply::NotHeld { newest }
-    }
-
-    fn put(&mut self, id: HolderId, token_us: u64, info: &HolderInfo, end_ms: u64) -> Reply {
-        let hold = Hold { id, token_us, state: State::Held, info: info.clone() };
+    fn put(&mut self, take: &Take, token_us: u64, end_ms: u64) -> Reply {
+        let (id, info) = (take.request.id, take.request.info.clone());
+        let hold = Hold { id, token_us, state: State::Held, info };
         *self.key = Some(Key { value: Value::Ours(hold), end_ms: Some(end_ms) });
         self.granted(id)
     }
 
-    /// Acquires with the requested token, or with the token of the clock.
-    fn acquire(&mut self, request: &Acquire, asked_us: Option<u64>) -> Reply {
-        let (id, now_us) = (request.id, self.now_us);
-        if now_us > request.not_after_us {
-            return Reply::Late;
-        }
-        if asked_us.is_some_and(|asked_us| asked_us > now_us + micros(BALLOT_LEAD)) {
+    /// Takes the lock with the requested token, or with the token of the clock.
+    fn take(&mut self, take: &Take) -> Reply {
+        let (id, now_us, lead_us) = (take.request.id, self.now_us, BALLOT_LEAD.as_micros() as u64);
+        let asked_us = take.ballot_us.filter(|ballot_us| *ballot_us > 0);
+        if asked_us.is_some_and(|asked_us| asked_us > now_us + lead_us) {
             return Reply::Refused(Refusal::Ballot);
         }
-        match (self.state_of(id), &*self.key) {
-            (Some(State::Held), _) => self.extend(id, request.ttl),
-            (Some(State::Cooldown | State::Revoked), _) => Reply::Stale,
-            (None, Some(key)) => {
-                let is_free_us = key.end_ms.map(|end_ms| (end_ms + 1) * 1000);
-                let retry_after = is_free_us.map_or(POLL_INTERVAL, |is_free_us| {
-                    Duration::from_micros(is_free_us.saturating_sub(now_us))
-                });
-                Reply::Busy { retry_after }
+        let least_us = asked_us.map_or(now_us, |asked_us| asked_us.max(now_us - lead_us));
+        match self.state_of(id) {
+            Some(State::Held) => {
+                self.extend(id, take.ttl);
+                return self.granted(id);
             }
-            (None, None) => {
-                let end_ms = self.end_ms(request.ttl);
-                self.put(id, asked_us.unwrap_or(now_us), &request.info, end_ms)
+            Some(State::Revoked) => return Reply::Revoked,
+            Some(State::Cooldown) => return Reply::Closed,
+            None => {}
+        }
+        if let Some(from) = take.from {
+            return self.take_over(take, from, least_us);
+        }
+        match &*self.key {
+            Some(key) => {
+                let now_ms = now_us / 1000;
+                let left = |end_ms: u64| Duration::from_millis((end_ms + 1).saturating_sub(now_ms));
+                Reply::Busy { retry_after: key.end_ms.map_or(ASK_INTERVAL, left) }
             }
+            None => self.put(take, least_us, self.end_ms(take.ttl)),
         }
     }
 
-    fn adopt(&mut self, Adopt { from, token, request, .. }: &Adopt) -> Reply {
-        let (now_us, asked_us) = (self.now_us, request.ballot_us.unwrap_or(0));
-        if now_us > request.not_after_us {
-            return Reply::Late;
-        }
-        if asked_us > now_us + micros(BALLOT_LEAD) {
-            return Reply::Refused(Refusal::Ballot);
-        }
-        match self.state_of(request.id) {
-            Some(State::Held) => return self.extend(request.id, request.ttl),
-            Some(State::Revoked) => return Reply::Revoked(true),
-            Some(State::Cooldown) => return self.not_held(),
-            None => {}
-        }
-        let Some((hold, end_ms)) = self.hold_of(*from) else { return self.not_held() };
-        let is_it = |token: FencingToken| token.micros() == hold.token_us;
-        if !token.is_none_or(is_it) {
-            return self.not_held();
-        }
+    fn take_over(&mut self, take: &Take, from: HolderId, least_us: u64) -> Reply {
+        let Some((hold, end_ms)) = self.hold_of(from) else { return Reply::NotHeld };
         let (state, token_us, before_ms) = (hold.state, hold.token_us, end_ms.unwrap_or(0));
         match state {
             State::Held => {
-                let token_us = asked_us.max(now_us).max(token_us + 1);
-                let end_ms = self.end_ms(request.ttl).max(before_ms);
-                self.put(request.id, token_us, &request.info, end_ms)
+                let end_ms = self.end_ms(take.ttl).max(before_ms);
+                self.put(take, least_us.max(token_us + 1), end_ms)
             }
-            State::Revoked => Reply::Revoked(true),
-            State::Cooldown => self.not_held(),
+            State::Revoked => Reply::Revoked,
+            State::Cooldown => Reply::NotHeld,
         }
     }
 
-    fn describe(&mut self, id: HolderId, info: &HolderInfo) -> Reply {
+    fn keep(&mut self, keep: &Keep) -> Reply {
+        let id = keep.request.id;
         match self.hold_of(id) {
             Some((hold, _)) if hold.state == State::Held => {
-                hold.info = info.clone();
-                self.granted(id)
+                if let Some(description) = &keep.description {
+                    hold.info = description.info.clone();
+                    hold.token_us = hold.token_us.max(description.token.micros());
+                }
+                self.extend(id, keep.ttl);
+                Reply::Kept { contended: false }
             }
-            Some((hold, _)) if hold.state == State::Revoked => Reply::Revoked(true),
-            Some(_) | None => self.not_held(),
+            Some((hold, _)) if hold.state == State::Revoked => Reply::Revoked,
+            Some(_) | None => Reply::NotHeld,
         }
     }
 
-    fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
-        match self.state_of(id) {
-            Some(State::Held) => self.extend(id, ttl),
-            Some(State::Revoked) => Reply::Revoked(true),
-            Some(State::Cooldown) | None => self.not_held(),
+    fn end(&mut self, end: &End) -> Reply {
+        let later_ms = self.end_ms(end.cooldown);
+        let Some((hold, end_ms)) = self.hold_of(end.request.id) else { return Reply::Ended(false) };
+        match hold.state {
+            State::Cooldown => return Reply::Ended(false),
+            State::Held if !end.cooldown.is_zero() => {
+                (hold.state, *end_ms) = (State::Cooldown, Some(later_ms));
+            }
+            State::Held | State::Revoked => *self.key = None,
         }
+        Reply::Ended(true)
     }
 
-    fn release(&mut self, id: HolderId, cooldown: Duration) -> Reply {
-        let later_ms = self.end_ms(cooldown);
-        let Some((hold, end_ms)) = self.hold_of(id) else { return self.not_held() };
-        if hold.state == State::Cooldown {
-            return Reply::Released;
-        }
-        if cooldown.is_zero() {
-            *self.key = None;
-        } else {
-            (hold.state, *end_ms) = (State::Cooldown, Some(later_ms));
-        }
-        Reply::Released
-    }
-
-    fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
-        let Some((hold, _)) = self.hold_of(id) else { return Reply::Revoked(false) };
-        if hold.token_us != token.micros() {
-            return Reply::Revoked(false);
-        }
+    fn revoke(&mut self, id: HolderId, force: bool) -> Reply {
+        let Some((hold, _)) = self.hold_of(id) else { return Reply::Ended(false) };
         // A cooldown has no holder that must be asked.
         let is_cooldown = hold.state == State::Cooldown;
         hold.state = State::Revoked;
         if force || is_cooldown {
             *self.key = None;
         }
-        self.message = (!is_cooldown).then_some(Revoked { id, token, force });
-        Reply::Revoked(true)
+        self.message = (!is_cooldown).then_some(Revoked { id, force });
+        Reply::Ended(true)
     }
 
     fn status(&self) -> Status {
@@ -279,13 +229,12 @@ impl Step<'_> {
                     State::Revoked => HoldState::Revoked,
                 };
                 let token = FencingToken::from_micros(hold.token_us);
-                let held_for = Duration::from_micros(self.now_us.saturating_sub(hold.token_us));
-                let holder = Holder::new(hold.id, Mode::Exclusive, token)
+                let holder = Holder::new(hold.id, Mode::Exclusive, Some(token))
                     .with_state(state)
                     .with_info(hold.info.clone())
-                    .with_held_for(held_for)
-                    .with_ttl_left(ttl_left.unwrap_or_default());
-                Status::default().with_holders(vec![holder]).with_last_token(Some(token))
+                    .with_ttl_left(ttl_left.unwrap_or_default())
+                    .seen_at(Now { lease_us: self.now_us, token_us: self.now_us });
+                Status::default().with_holders(vec![holder])
             }
         }
     }

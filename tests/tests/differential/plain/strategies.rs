@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::history::{LEAD_US, Step, Their, Token, Verb};
+use super::history::{LEAD_US, Step, Their, Verb};
 use crate::attempts::{Who, acquirer, pass};
 
 pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
@@ -22,27 +22,21 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn acquire() -> impl Strategy<Value = Verb> {
-    (ttl(), prop::bool::weighted(0.1), ballot()).prop_map(|(ttl, late, ballot)| Verb::Acquire {
-        ttl,
-        late,
-        ballot,
-    })
+    (ttl(), ballot()).prop_map(|(ttl, ballot)| Verb::Take { ttl, ballot, from: None })
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
     let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
+    let describes = prop::option::weighted(0.3, (0..9_u32, -9..9_i64));
     prop_oneof![
         1 => acquire(),
-        2 => (0..6_usize, ttl(), token(), ballot())
-            .prop_map(|(from, ttl, token, ballot)| Verb::Adopt { from, ttl, token, ballot }),
-        2 => Just(Verb::Cancel),
-        1 => (0..9_u32).prop_map(|pid| Verb::Describe { pid }),
-        1 => Just(Verb::Inspect),
-        1 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
-        1 => (ttl(), away()).prop_map(|(ttl, token)| Verb::Reclaim { ttl, token }),
-        4 => cooldown.prop_map(|cooldown| Verb::Release { cooldown }),
-        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
-        2 => (any::<bool>(), token()).prop_map(|(force, token)| Verb::Revoke { force, token }),
+        2 => (0..6_usize, ttl(), ballot())
+            .prop_map(|(from, ttl, ballot)| Verb::Take { ttl, ballot, from: Some(from) }),
+        1 => Just(Verb::Look),
+        6 => (any::<bool>(), cooldown)
+            .prop_map(|(closes, cooldown)| Verb::End { closes, cooldown }),
+        5 => (ttl(), describes).prop_map(|(ttl, describes)| Verb::Keep { ttl, describes }),
+        2 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
     ]
 }
 
@@ -55,10 +49,6 @@ fn their() -> impl Strategy<Value = Their> {
         1 => Just(Their::Persist),
         6 => lease().prop_map(|lease_ms| Their::Take { lease_ms }),
     ]
-}
-
-fn token() -> impl Strategy<Value = Token> {
-    prop_oneof![1 => Just(Token::Any), 5 => Just(Token::Its), 1 => Just(Token::Other)]
 }
 
 fn ballot() -> impl Strategy<Value = Option<i64>> {

@@ -4,16 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::model::NOT_AFTER;
-use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, Mode, Now, Reply,
+    Action, Description, End, FencingToken, HolderId, Keep, Mode, Reply, Request, Take,
 };
 
 use super::ours::{self, Told};
-use super::record::{self, Record, Value, writer};
-use crate::attempts::{Attempts, Who, info};
-use crate::history::{START_US, micros};
+use super::record::{self, Record, writer};
+use crate::attempts::{Attempts, START_US, Who, info};
 
 /// One history.
 #[derive(Clone, Debug)]
@@ -45,14 +42,11 @@ pub(crate) enum Step {
 /// An action of ours, without its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    Acquire { reads: bool, ttl: Duration, late: bool },
-    Adopt { from: usize, ttl: Duration, other_mode: bool, other_token: bool },
-    Cancel { unanswered: bool },
-    Describe { pid: u32 },
-    Poll { ttl: Duration },
-    Release { cooldown: Duration, unanswered: bool },
-    Renew { ttl: Duration },
-    Revoke { force: bool, other_token: bool },
+    Adopt { from: usize, ttl: Duration, other_mode: bool },
+    End { cooldown: Duration, closes: bool },
+    Keep { ttl: Duration, describes: Option<u32> },
+    Revoke { force: bool },
+    Take { reads: bool, ttl: Duration },
 }
 
 /// The actions of Java.
@@ -76,7 +70,8 @@ pub(crate) struct Played {
     /// The lock before the step, if another program has changed it.
     pub(crate) before: Option<Record>,
     pub(crate) action: Action,
-    pub(crate) answer: Answer,
+    pub(crate) now_us: u64,
+    pub(crate) reply: Reply,
     pub(crate) told: Vec<Told>,
     pub(crate) after: Record,
 }
@@ -116,7 +111,7 @@ impl Player {
                 let Some(last) = self.played.last().cloned() else { return Ok(()) };
                 let still_is_so = !self.is_changed;
                 let again = self.act(history, last.action)?;
-                if let (Reply::Granted(first), Reply::Granted(second)) = (last.answer.reply, again)
+                if let (Reply::Granted(first), Reply::Granted(second)) = (last.reply, again)
                     && still_is_so
                     && first.token != second.token
                 {
@@ -125,7 +120,7 @@ impl Player {
             }
             Step::Ours(who, verb) => {
                 let id = self.attempts.id(*who);
-                let action = self.action(history, id, *verb);
+                let action = self.action(id, *verb);
                 self.act(history, action)?;
             }
             Step::Pass(us) => {
@@ -141,44 +136,32 @@ impl Player {
         self.judge()
     }
 
-    /// The token of an attempt, or a next token.
-    fn token(&self, fenced: bool, id: HolderId, other: bool) -> FencingToken {
-        let entry = self.record.entries.get(&(ours::owner(id), 1));
-        let token_us = match entry.map(|entry| &entry.value) {
-            Some(Value::Hold(hold)) => hold.token_us,
-            _ => TOKEN_EPOCH_US + 1,
-        } + u64::from(other);
-        match fenced {
-            true => FencingToken::from_number(token_us - TOKEN_EPOCH_US).unwrap(),
-            false => FencingToken::from_micros(token_us),
-        }
-    }
-
-    fn action(&mut self, history: &History, id: HolderId, verb: Verb) -> Action {
+    fn action(&mut self, id: HolderId, verb: Verb) -> Action {
         let mode = |reads| if reads { Mode::Shared } else { Mode::Exclusive };
-        let not_after_us = self.now_us + micros(NOT_AFTER);
+        let request = |mode, pid| Request::new(id, mode, info(id, pid));
+        // The mode of a hold is that of its field.
+        let own = mode(!self.record.owners.contains_key(&writer(&ours::owner(id))));
         match verb {
-            Verb::Acquire { reads, ttl, late } => {
-                let not_after_us = if late { self.now_us - 1 } else { not_after_us };
-                let request = Acquire::new(id, mode(reads), ttl).with_info(info(id, 1));
-                Action::Acquire(request.with_not_after(not_after_us))
-            }
-            Verb::Adopt { from, ttl, other_mode, other_token } => {
+            Verb::Adopt { from, ttl, other_mode } => {
                 let from = self.attempts.id(Who::Known(from));
                 let writes =
                     self.record.owners.contains_key(&writer(&ours::owner(from))) != other_mode;
-                let token = self.token(history.fenced, from, other_token);
-                let request = Acquire::new(id, mode(!writes), ttl).with_info(info(id, 2));
-                Action::Adopt(Adopt::new(from, Some(token), request.with_not_after(not_after_us)))
+                Action::Take(Take::new(request(mode(!writes), 2), ttl).with_from(Some(from)))
             }
-            Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
-            Verb::Describe { pid } => Action::Describe { id, info: info(id, pid) },
-            Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
-            Verb::Renew { ttl } => Action::Renew { id, ttl },
-            Verb::Revoke { force, other_token } => {
-                Action::Revoke { id, token: self.token(history.fenced, id, other_token), force }
+            Verb::End { cooldown, closes } => {
+                let end = End::new(request(own, 1)).with_cooldown(cooldown);
+                Action::End(end.with_closes(closes))
             }
+            Verb::Keep { ttl, describes } => {
+                let token = FencingToken::from_micros(self.now_us);
+                let description = describes.map(|pid| Description::new(token, info(id, pid)));
+                // A reader is refused a longer ttl.
+                let ttl = if own == Mode::Shared { ttl.min(Duration::from_secs(30)) } else { ttl };
+                let keep = Keep::new(request(own, 1), ttl);
+                Action::Keep(keep.with_description(description.map(Box::new)))
+            }
+            Verb::Revoke { force } => Action::Revoke { id, force },
+            Verb::Take { reads, ttl } => Action::Take(Take::new(request(mode(reads), 1), ttl)),
         }
     }
 
@@ -205,40 +188,31 @@ impl Player {
                 return Err(format!("ours cut {owner} short: {promise:?} {:?}", self.record));
             }
         }
-        let answer = Answer::new(Now { lease_us: now_us, token_us: now_us }, reply.clone());
-        let after = self.record.clone();
-        self.played.push(Played { before, action, answer, told, after });
-        Ok(reply)
+        let (after, ours) = (self.record.clone(), reply.clone());
+        self.played.push(Played { before, action, now_us, reply, told, after });
+        Ok(ours)
     }
 
     /// Records what a client of ours believes after an answer.
     fn believe(&mut self, action: &Action, reply: &Reply) {
-        let id = match action {
-            Action::Acquire(request) => request.id,
-            Action::Adopt(adopt) => adopt.request.id,
-            Action::Cancel { id, .. }
-            | Action::Describe { id, .. }
-            | Action::Poll { id, .. }
-            | Action::Release { id, .. }
-            | Action::Renew { id, .. }
-            | Action::Revoke { id, .. } => *id,
+        let id = match (action, action.holder()) {
+            (_, Some(id)) => id,
+            (Action::Revoke { id, .. }, None) => *id,
             _ => panic!("{action:?}"),
         };
         let alone = self.record.owners.contains_key(&writer(&ours::owner(id)));
         match reply {
-            Reply::Granted(grant) => {
-                self.ours.insert(id, Promise { until_us: grant.deadline_us, alone });
-                if let Action::Adopt(adopt) = action {
-                    self.ours.remove(&adopt.from);
+            Reply::Granted(_) | Reply::Kept { .. } => {
+                let until_us = self.now_us + action.ttl().map_or(0, |ttl| ttl.as_micros() as u64);
+                self.ours.insert(id, Promise { until_us, alone });
+                if let Action::Take(Take { from: Some(from), .. }) = action
+                    && *from != id
+                {
+                    self.ours.remove(from);
                 }
             }
-            Reply::Cancelled(Cancelled::Released)
-            | Reply::Gone
-            | Reply::NotHeld { .. }
-            | Reply::Released => drop(self.ours.remove(&id)),
-            Reply::Revoked(true) if matches!(action, Action::Revoke { force: true, .. }) => {
-                self.ours.remove(&id);
-            }
+            Reply::Ended(_) if matches!(action, Action::Revoke { force: false, .. }) => {}
+            Reply::Ended(_) | Reply::NotHeld => drop(self.ours.remove(&id)),
             _ => {}
         }
     }

@@ -23,7 +23,8 @@ pub(super) fn expected(history: &History, played: &Played) -> Expected {
     Expected {
         before: played.before.as_ref().map(|before| keys(before, name, base)),
         call: layout.act(&LockName::new(name).unwrap(), &played.action).unwrap(),
-        answer: played.answer.clone(),
+        now_us: played.now_us,
+        reply: played.reply.clone(),
         messages: played.told.iter().flat_map(|told| messages(told, base)).collect(),
         after: keys(&played.after, name, base),
     }
@@ -39,7 +40,7 @@ fn messages(told: &Told, base: &str) -> Vec<(String, String)> {
             told.map(|(channel, payload)| (format!("{channel}:{base}"), payload.to_owned()))
                 .collect()
         }
-        Told::Revoked { id, token, force } => vec![revoked(*id, *token, *force)],
+        Told::Revoked { id, force } => vec![revoked(*id, *force)],
     }
 }
 

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::TOMBSTONE_LIFE;
+use leasehold_core::model::Times;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Acquire, Action, Adopt, Cancelled, FencingToken, Grant, HolderId, HolderInfo, Mode, Reply,
+    Action, End, FencingToken, Grant, HolderId, HolderInfo, Keep, Mode, Reply, Take,
 };
 
 use super::record::{Entry, Hold, Record, Value, writer};
-use crate::history::micros;
+use crate::attempts::millis;
 
 /// The longest promise to a reader, because the watchdogs of others set this end of the lock.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Free { wrote: bool },
-    Revoked { id: HolderId, token: FencingToken, force: bool },
+    Revoked { id: HolderId, force: bool },
 }
 
 /// An action in progress.
@@ -45,24 +45,10 @@ fn facts(info: &HolderInfo) -> String {
 impl Step<'_> {
     pub(crate) fn act(&mut self, action: &Action) -> Reply {
         match action {
-            Action::Acquire(request) => self.acquire(request),
-            Action::Adopt(request) => self.adopt(request),
-            Action::Cancel { id, unanswered } => {
-                match self.release(*id, Duration::ZERO, *unanswered, true) {
-                    Reply::Released => Reply::Cancelled(Cancelled::Released),
-                    _ => Reply::Cancelled(Cancelled::Unknown),
-                }
-            }
-            Action::Describe { id, info } => self.describe(*id, info),
-            Action::Poll { id, ttl } => match self.renew(*id, *ttl) {
-                granted @ Reply::Granted(_) => granted,
-                _ => Reply::Gone,
-            },
-            Action::Release { id, cooldown, unanswered } => {
-                self.release(*id, *cooldown, *unanswered, *unanswered)
-            }
-            Action::Renew { id, ttl, .. } => self.renew(*id, *ttl),
-            Action::Revoke { id, token, force } => self.revoke(*id, *token, *force),
+            Action::End(end) => self.end(end),
+            Action::Keep(keep) => self.keep(keep),
+            Action::Revoke { id, force } => self.revoke(*id, *force),
+            Action::Take(take) => self.take(take),
             _ => panic!("{action:?} is refused"),
         }
     }
@@ -91,7 +77,7 @@ impl Step<'_> {
     }
 
     fn end_ms(&self, ttl: Duration) -> u64 {
-        (self.now_us + micros(ttl)).div_ceil(1000)
+        self.now_us.div_ceil(1000) + millis(ttl)
     }
 
     fn token(&self, token_us: u64) -> FencingToken {
@@ -99,11 +85,6 @@ impl Step<'_> {
             true => FencingToken::from_number(token_us - TOKEN_EPOCH_US).unwrap(),
             false => FencingToken::from_micros(token_us),
         }
-    }
-
-    /// A token in the form in which a value has it.
-    fn counted(&self, token: FencingToken) -> u64 {
-        if self.fenced { TOKEN_EPOCH_US + token.get() } else { token.micros() }
     }
 
     fn mint(&mut self, least_us: u64) -> u64 {
@@ -114,11 +95,6 @@ impl Step<'_> {
         self.now_us.max(least_us)
     }
 
-    fn granted(&mut self, id: HolderId, token_us: u64) -> Reply {
-        let end_ms = self.entry(id).end_ms;
-        Reply::Granted(Grant::new(self.token(token_us), end_ms * 1000))
-    }
-
     /// Neither the end of this hold nor the ends of others go back.
     fn extend(&mut self, id: HolderId, ttl: Duration) -> Reply {
         let (hold, writes) = self.hold(id).unwrap();
@@ -126,19 +102,23 @@ impl Step<'_> {
         let entry = self.entry(id);
         entry.end_ms = entry.end_ms.max(end_ms);
         self.record.end_ms = self.record.end_ms.max(self.entry(id).end_ms);
-        self.granted(id, hold.token_us)
+        Reply::Granted(Grant::new(self.token(hold.token_us)))
     }
 
-    fn acquire(&mut self, request: &Acquire) -> Reply {
-        let (id, now_us) = (request.id, self.now_us);
-        if now_us > request.not_after_us {
-            return Reply::Late;
+    fn take(&mut self, take: &Take) -> Reply {
+        let (id, now_us, ttl) = (take.request.id, self.now_us, take.ttl);
+        // A copy of a request that was granted before.
+        match self.hold(id) {
+            Some((hold, _)) if hold.state == "held" => return self.extend(id, ttl),
+            Some((hold, _)) if hold.state == "revoked" => return Reply::Revoked,
+            _ if self.is_known(id) => return Reply::Closed,
+            _ => {}
         }
-        if let Some(repeated) = self.repeated(id, request.ttl) {
-            return repeated;
+        if let Some(from) = take.from {
+            return self.take_over(take, from);
         }
-        let reads = request.mode == Mode::Shared;
-        let end_ms = self.end_ms(if reads { request.ttl.min(WATCHDOG) } else { request.ttl });
+        let reads = take.request.mode == Mode::Shared;
+        let end_ms = self.end_ms(if reads { ttl.min(WATCHDOG) } else { ttl });
         let owner = owner(id);
         // A lock without a mode is an `RLock`, which Redisson's own readers overlook.
         let is_in = (self.record.is_free() || self.record.mode.is_some())
@@ -147,20 +127,12 @@ impl Step<'_> {
                 false => self.record.write_lock(&owner, now_us / 1000, end_ms),
             };
         if !is_in {
-            let left_us = ((self.record.end_ms + 1) * 1000).saturating_sub(now_us);
-            return Reply::Busy { retry_after: Duration::from_micros(left_us) };
+            let left_ms = (self.record.end_ms + 1).saturating_sub(now_us / 1000);
+            return Reply::Busy { retry_after: Duration::from_millis(left_ms) };
         }
         let token_us = self.mint(0);
-        self.put(id, token_us, &request.info, end_ms);
-        self.granted(id, token_us)
-    }
-
-    /// The answer for a copy of an acquire or an adoption that was done before.
-    fn repeated(&mut self, id: HolderId, ttl: Duration) -> Option<Reply> {
-        match self.hold(id) {
-            Some((hold, _)) if hold.state == "held" => Some(self.extend(id, ttl)),
-            _ => self.is_known(id).then_some(Reply::Stale),
-        }
+        self.put(id, token_us, &take.request.info, end_ms);
+        Reply::Granted(Grant::new(self.token(token_us)))
     }
 
     fn put(&mut self, id: HolderId, token_us: u64, info: &HolderInfo, end_ms: u64) {
@@ -170,72 +142,47 @@ impl Step<'_> {
         self.record.entries.insert((owner(id), 1), Entry { value, end_ms });
     }
 
-    fn adopt(&mut self, Adopt { from, token, request, .. }: &Adopt) -> Reply {
-        if self.now_us > request.not_after_us {
-            return Reply::Late;
-        }
-        if let Some(repeated) = self.repeated(request.id, request.ttl) {
-            return repeated;
-        }
-        let expected_us = token.map_or(0, |token| self.counted(token));
-        let reads = request.mode == Mode::Shared;
-        let is_it =
-            |(hold, writes): &(Hold, bool)| hold.token_us == expected_us && *writes != reads;
-        let Some((before, writes)) = self.hold(*from).filter(is_it) else {
-            return self.not_held();
-        };
+    fn take_over(&mut self, take: &Take, from: HolderId) -> Reply {
+        let (id, reads) = (take.request.id, take.request.mode == Mode::Shared);
+        let is_it = |(_, writes): &(Hold, bool)| *writes != reads;
+        let Some((before, writes)) = self.hold(from).filter(is_it) else { return Reply::NotHeld };
         match before.state {
             "held" => {}
-            "revoked" => return Reply::Revoked(true),
-            _ => return self.not_held(),
+            "revoked" => return Reply::Revoked,
+            _ => return Reply::NotHeld,
         }
-        let token_us = self.mint(expected_us + 1);
+        let token_us = self.mint(before.token_us + 1);
         let field = |id| if writes { writer(&owner(id)) } else { owner(id) };
-        self.record.owners.remove(&field(*from));
-        self.record.owners.insert(field(request.id), 1);
-        let entry = self.record.entries.remove(&(owner(*from), 1)).unwrap();
-        self.put(request.id, token_us, &request.info, entry.end_ms);
-        self.bury(*from, 1);
-        self.extend(request.id, request.ttl)
+        self.record.owners.remove(&field(from));
+        self.record.owners.insert(field(id), 1);
+        let entry = self.record.entries.remove(&(owner(from), 1)).unwrap();
+        self.put(id, token_us, &take.request.info, entry.end_ms);
+        self.bury(from, 1);
+        self.extend(id, take.ttl)
     }
 
-    fn not_held(&self) -> Reply {
-        let token_of = |field: &String| {
-            let owner = field.trim_end_matches(":write").to_owned();
-            match &self.record.entries.get(&(owner, 1))?.value {
-                Value::Hold(hold) => Some(hold.token_us),
-                Value::Theirs | Value::Trace => None,
-            }
-        };
-        let newest_us = self.record.owners.keys().filter_map(token_of).max();
-        Reply::NotHeld { newest: newest_us.map(|token_us| self.token(token_us)) }
-    }
-
-    fn describe(&mut self, id: HolderId, info: &HolderInfo) -> Reply {
+    fn keep(&mut self, keep: &Keep) -> Reply {
+        let id = keep.request.id;
         match self.hold(id) {
-            Some((hold, _)) if hold.state == "revoked" => Reply::Revoked(true),
             Some((hold, _)) if hold.state == "held" => {
-                if let Value::Hold(hold) = &mut self.entry(id).value {
-                    hold.facts = facts(info);
+                if let (Some(description), Value::Hold(hold)) =
+                    (&keep.description, &mut self.entry(id).value)
+                {
+                    hold.facts = facts(&description.info);
                 }
-                self.granted(id, hold.token_us)
+                self.extend(id, keep.ttl);
+                Reply::Kept { contended: false }
             }
-            _ => self.not_held(),
+            Some((hold, _)) if hold.state == "revoked" => Reply::Revoked,
+            _ => Reply::NotHeld,
         }
     }
 
-    fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
-        match self.hold(id) {
-            Some((hold, _)) if hold.state == "held" => self.extend(id, ttl),
-            Some((hold, _)) if hold.state == "revoked" => Reply::Revoked(true),
-            _ => self.not_held(),
-        }
-    }
-
-    /// Releases. Leaves a trace if a copy of the acquire may arrive, or if there was no hold.
-    fn release(&mut self, id: HolderId, cooldown: Duration, held: bool, unknown: bool) -> Reply {
+    /// Ends a hold. Leaves a trace if a copy of a request may arrive.
+    fn end(&mut self, end: &End) -> Reply {
+        let End { request, closes, cooldown, .. } = end;
+        let id = request.id;
         let Some((hold, writes)) = self.hold(id) else {
-            let reply = self.not_held();
             // If the hash has a field of the owner, the trace would count as an entry.
             let owner = owner(id);
             if self.record.owners.contains_key(&writer(&owner)) {
@@ -243,31 +190,31 @@ impl Step<'_> {
             } else if self.record.owners.contains_key(&owner) {
                 self.drop_hold(id, false);
             }
-            if unknown {
+            if *closes {
                 self.bury(id, 1);
             }
-            return reply;
+            return Reply::Ended(false);
         };
         if hold.state == "cooldown" {
-            return Reply::Released;
+            return Reply::Ended(false);
         }
-        if !cooldown.is_zero() {
-            let end_ms = self.end_ms(cooldown);
+        if !cooldown.is_zero() && hold.state == "held" {
+            let end_ms = self.end_ms(*cooldown);
             self.put_state(id, "cooldown");
             self.entry(id).end_ms = end_ms;
             let others = if writes { None } else { self.record.last_end_ms() };
             self.record.end_ms = others.unwrap_or(0).max(end_ms);
             // The first key ends with the cooldown, or a reader would keep writers out for longer.
-            if held {
+            if *closes {
                 self.bury(id, 2);
             }
-            return Reply::Released;
+            return Reply::Ended(true);
         }
         self.drop_hold(id, writes);
-        if held {
+        if *closes {
             self.bury(id, 1);
         }
-        Reply::Released
+        Reply::Ended(true)
     }
 
     fn put_state(&mut self, id: HolderId, state: &'static str) {
@@ -277,7 +224,7 @@ impl Step<'_> {
     }
 
     fn bury(&mut self, id: HolderId, number: u64) {
-        let end_ms = self.end_ms(TOMBSTONE_LIFE);
+        let end_ms = self.end_ms(Duration::from_millis(Times::USUAL.closed_ms));
         self.record.entries.insert((owner(id), number), Entry { value: Value::Trace, end_ms });
     }
 
@@ -294,12 +241,8 @@ impl Step<'_> {
         }
     }
 
-    fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {
-        let counted_us = self.counted(token);
-        let Some((hold, writes)) = self.hold(id).filter(|(hold, _)| hold.token_us == counted_us)
-        else {
-            return Reply::Revoked(false);
-        };
+    fn revoke(&mut self, id: HolderId, force: bool) -> Reply {
+        let Some((hold, writes)) = self.hold(id) else { return Reply::Ended(false) };
         let is_kept = hold.state == "cooldown";
         if force || is_kept {
             self.drop_hold(id, writes);
@@ -307,8 +250,8 @@ impl Step<'_> {
             self.put_state(id, "revoked");
         }
         if !is_kept {
-            self.told.push(Told::Revoked { id, token, force });
+            self.told.push(Told::Revoked { id, force });
         }
-        Reply::Revoked(true)
+        Reply::Ended(true)
     }
 }

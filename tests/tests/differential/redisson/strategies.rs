@@ -29,30 +29,20 @@ fn rarely() -> impl Strategy<Value = bool> {
 }
 
 fn acquire() -> impl Strategy<Value = Verb> {
-    (prop::bool::weighted(0.6), lease(), rarely()).prop_map(|(reads, ttl, late)| Verb::Acquire {
-        reads,
-        ttl,
-        late,
-    })
+    (prop::bool::weighted(0.6), lease()).prop_map(|(reads, ttl)| Verb::Take { reads, ttl })
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
     let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => lease()];
+    let describes = prop::option::weighted(0.3, 0..9_u32);
     prop_oneof![
         1 => acquire(),
-        2 => (0..6_usize, lease(), rarely(), rarely()).prop_map(
-            |(from, ttl, other_mode, other_token)| {
-                Verb::Adopt { from, ttl, other_mode, other_token }
-            },
-        ),
-        2 => any::<bool>().prop_map(|unanswered| Verb::Cancel { unanswered }),
-        1 => (0..9_u32).prop_map(|pid| Verb::Describe { pid }),
-        1 => ttl().prop_map(|ttl| Verb::Poll { ttl }),
-        4 => (cooldown, any::<bool>())
-            .prop_map(|(cooldown, unanswered)| Verb::Release { cooldown, unanswered }),
-        3 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
-        2 => (any::<bool>(), rarely())
-            .prop_map(|(force, other_token)| Verb::Revoke { force, other_token }),
+        2 => (0..6_usize, lease(), rarely())
+            .prop_map(|(from, ttl, other_mode)| Verb::Adopt { from, ttl, other_mode }),
+        6 => (cooldown, any::<bool>())
+            .prop_map(|(cooldown, closes)| Verb::End { cooldown, closes }),
+        5 => (ttl(), describes).prop_map(|(ttl, describes)| Verb::Keep { ttl, describes }),
+        2 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
     ]
 }
 

@@ -8,7 +8,8 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use leasehold::{FencingToken, LockName};
+use leasehold::LockName;
+use leasehold::admin::LeaseId;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
@@ -55,8 +56,8 @@ pub(super) struct Seen {
 /// The lease that is revoked.
 #[derive(Debug, Deserialize)]
 pub(super) struct Revoke {
-    /// The token of the lease. No other lease is revoked.
-    token: FencingToken,
+    /// The token of the lease, or the id of its holder. No other lease is revoked.
+    lease: String,
     /// Revokes the lease now, although its holder may still be at work. Then two holders may
     /// overlap.
     #[serde(default)]
@@ -156,15 +157,17 @@ pub(super) async fn revoke(
 ) -> Result<Response, Refused> {
     let (name, Json(revoke)) = (checked(&name?)?, revoke?);
     let Some(client) = app.client.get() else { return Err(away(&app)) };
-    let (admin, token) = (client.admin(), revoke.token);
+    let lease = revoke.lease.parse::<LeaseId>();
+    let lease = lease.map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+    let admin = client.admin();
     let outcome = match revoke.force {
-        true => admin.revoke_now(&name, token).await,
-        false => admin.revoke(&name, token).await,
+        true => admin.revoke_now(&name, lease).await,
+        false => admin.revoke(&name, lease).await,
     };
     match outcome {
         Ok(true) => Ok(Json(Revoked { revoked: true }).into_response()),
         Ok(false) => {
-            let why = format!("{name}: nobody holds it with token {token}");
+            let why = format!("{name}: the lease {lease} does not hold it");
             Err(Refused::new(StatusCode::CONFLICT, why))
         }
         Err(error) => Err(error.into()),

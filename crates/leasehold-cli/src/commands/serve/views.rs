@@ -122,8 +122,8 @@ struct WaitView {
     waited_seconds: f64,
     /// The client for which this one waits.
     behind: Who,
-    /// The token with which that client holds the lock.
-    token: FencingToken,
+    /// The token with which that client holds the lock, if it is known.
+    token: Option<FencingToken>,
 }
 
 impl DeadlockView {

@@ -8,9 +8,9 @@ use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::admin::Admin;
+use leasehold::LockName;
+use leasehold::admin::{Admin, LeaseId};
 use leasehold::time::SystemClock;
-use leasehold::{FencingToken, LockName};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::execute;
@@ -80,8 +80,8 @@ async fn show(mut view: View, admin: Admin, terminal: &mut DefaultTerminal) -> R
                 match view.typed(&event) {
                     Some(Demand::Quit) => return Ok(()),
                     Some(Demand::Suspend) => suspend(terminal).map_err(broken)?,
-                    Some(Demand::Revoke { name, token }) => {
-                        revoke(admin.clone(), name, token, answer.clone());
+                    Some(Demand::Revoke { name, lease }) => {
+                        revoke(admin.clone(), name, lease, answer.clone());
                     }
                     None => {}
                 }
@@ -129,11 +129,11 @@ fn typed() -> UnboundedReceiver<Event> {
 }
 
 /// Asks a holder to stop, while the table is still updated.
-fn revoke(admin: Admin, name: LockName, token: FencingToken, answer: UnboundedSender<String>) {
+fn revoke(admin: Admin, name: LockName, lease: LeaseId, answer: UnboundedSender<String>) {
     tokio::spawn(async move {
-        let words = match admin.revoke(&name, token).await {
-            Ok(true) => format!("{name}: its holder with token {token} is asked to stop"),
-            Ok(false) => format!("{name}: nobody holds it with token {token} any more"),
+        let words = match admin.revoke(&name, lease).await {
+            Ok(true) => format!("{name}: the holder of the lease {lease} is asked to stop"),
+            Ok(false) => format!("{name}: the lease {lease} does not hold it any more"),
             Err(error) => format!("{name}: {error}"),
         };
         // The receiver is gone once the table is.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LockName;
+use leasehold::admin::HolderInfo;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -10,7 +11,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 
 use super::view::{Mode, View};
-use crate::commands::status_view::{mode, state};
+use crate::commands::status_view::{mode, state, token};
 use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
 use crate::watch::{self, Order};
@@ -81,9 +82,9 @@ fn heading(view: &View) -> Text<'_> {
 fn footing(view: &View) -> Text<'_> {
     match (&view.mode, &view.message) {
         (Mode::Filter, _) => Text::from(format!("/{}_", escaped(&view.selection.text))),
-        (Mode::Revoke { name, token, holder }, _) => {
+        (Mode::Revoke { name, lease, holder }, _) => {
             let (name, holder) = (escaped(name.as_str()), escaped(holder));
-            let question = format!("revoke {name} from {holder}, token {token}? y / any other key");
+            let question = format!("revoke {name} from {holder}, lease {lease}? y / any other key");
             Text::from(question).bold()
         }
         (_, Some(message)) => Text::from(escaped(message)).bold(),
@@ -155,15 +156,15 @@ fn cells(view: &View, name: &LockName, row: &watch::Row, shown: &[bool]) -> Row<
 /// Draws the holders and the waiters of a lock.
 fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let Some((name, row)) = view.chosen() else { return };
-    let who = |host: &str, pid: u32| escaped(&format!("{host}:{pid}"));
+    let who = |id, info: &HolderInfo| escaped(&info.process(id));
     let label = |label: &Option<String>| escaped(label.as_deref().unwrap_or_default());
     let holders = row.status.holders.iter().map(|holder| {
         Row::new([
             state(holder.state).to_owned(),
             mode(holder.mode),
-            who(&holder.info.host, holder.info.pid),
+            who(holder.id, &holder.info),
             in_seconds(holder.held_for),
-            holder.token.to_string(),
+            token(holder.token),
             label(&holder.info.label),
         ])
     });
@@ -171,7 +172,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         Row::new([
             format!("{}. in the queue", waiter.position),
             mode(waiter.mode),
-            who(&waiter.info.host, waiter.info.pid),
+            who(waiter.id, &waiter.info),
             in_seconds(waiter.waited),
             String::new(),
             label(&waiter.info.label),

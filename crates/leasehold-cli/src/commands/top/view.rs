@@ -1,6 +1,7 @@
 //! The state of the screen, and the effect of keys on it.
 
-use leasehold::{FencingToken, LockName};
+use leasehold::LockName;
+use leasehold::admin::LeaseId;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::commands::totals::totals_in_words;
@@ -44,7 +45,7 @@ pub(super) enum Mode {
     /// The user is asked whether to revoke this hold.
     Revoke {
         name: LockName,
-        token: FencingToken,
+        lease: LeaseId,
         holder: String,
     },
 }
@@ -57,7 +58,7 @@ pub(super) enum Demand {
     Suspend,
     Revoke {
         name: LockName,
-        token: FencingToken,
+        lease: LeaseId,
     },
 }
 
@@ -140,8 +141,8 @@ impl View {
                 _ => self.mode = Mode::Table,
             },
             Mode::Help => self.mode = Mode::Table,
-            Mode::Revoke { name, token, .. } => {
-                let demand = Demand::Revoke { name: name.clone(), token: *token };
+            Mode::Revoke { name, lease, .. } => {
+                let demand = Demand::Revoke { name: name.clone(), lease: *lease };
                 self.mode = Mode::Table;
                 return (key.code == KeyCode::Char('y')).then_some(demand);
             }
@@ -189,10 +190,10 @@ impl View {
 
     fn ask_to_revoke(&mut self) {
         let Some((name, row)) = self.chosen() else { return };
-        match row.token() {
-            Some(token) => {
+        match row.lease() {
+            Some(lease) => {
                 let (name, holder) = (name.clone(), row.holder());
-                self.mode = Mode::Revoke { name, token, holder };
+                self.mode = Mode::Revoke { name, lease, holder };
             }
             None => {
                 let words = format!("{name}: there is no lease of leasehold to revoke");

@@ -1,7 +1,7 @@
 //! Tests with the looks at several names: some form a deadlock, others only look like one.
 
 use leasehold::FencingToken;
-use leasehold::admin::{HolderId, Status};
+use leasehold::admin::{HolderId, HolderInfo, Status};
 use leasehold::lease::Mode;
 
 use super::*;
@@ -25,7 +25,7 @@ fn info(client: u128) -> HolderInfo {
 
 fn held(client: u128, mode: Mode, since: u64) -> Holder {
     let token = FencingToken::from_number(1).unwrap();
-    let holder = Holder::new(id(client), mode, token).with_info(info(client));
+    let holder = Holder::new(id(client), mode, Some(token)).with_info(info(client));
     holder.with_held_for(Duration::from_secs(since))
 }
 
@@ -221,7 +221,7 @@ fn names_that_are_taken_in_order_are_none() {
 
 #[test]
 fn what_ends_by_itself_is_in_nobodys_way() {
-    for state in [HoldState::Cooldown, HoldState::Revoked, HoldState::Unclaimed] {
+    for state in [HoldState::Cooldown, HoldState::Revoked] {
         let scene = Scene::new()
             .with("a", &[held(1, ALONE, 60).with_state(state)], &[waits(2, ALONE, 20)])
             .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)]);

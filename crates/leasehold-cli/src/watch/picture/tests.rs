@@ -22,10 +22,10 @@ fn id(client: u128) -> HolderId {
 
 fn held(client: u128, token: u64, seconds: u64) -> Status {
     let token = FencingToken::from_number(token).unwrap();
-    let holder = Holder::new(id(client), Mode::Exclusive, token)
+    let holder = Holder::new(id(client), Mode::Exclusive, Some(token))
         .with_info(HolderInfo::new("vm", client as u32))
         .with_held_for(Duration::from_secs(seconds));
-    Status::default().with_holders(vec![holder]).with_last_token(Some(token))
+    Status::default().with_holders(vec![holder])
 }
 
 fn awaited(status: Status, clients: &[u128], seconds: u64) -> Status {

@@ -6,7 +6,8 @@ use super::served::Served;
 use crate::harness::{Background, Place, until};
 
 fn the_last_holder_is_as_show_prints_it(place: &Place) {
-    place.end(&["run", "x", "--label", "<b>first</b>", "--", "true"]).assert_silent(0);
+    let remembered = ["run", "x", "--label", "<b>first</b>", "--remember", "1h", "--", "true"];
+    place.end(&remembered).assert_silent(0);
     let served = Served::start(place, &[]);
     served.knows(0);
     let lock = served.json("/api/v1/locks/x");
@@ -49,7 +50,7 @@ fn a_page_of_locks_goes_on_where_it_was_cut_and_a_lock_is_what_show_prints(place
     let name = "/api/v1/locks/a%2Fb%20%3Ci%3E%26%22%C3%A9";
     let lock = served.json(name);
     let shown = place.show("a/b <i>&\"é");
-    for field in ["name", "foreign", "waiting", "last_token", "last"] {
+    for field in ["name", "foreign", "waiting", "last"] {
         assert_eq!(lock[field], shown[field], "{field}");
     }
     for field in ["holder", "token", "host", "pid", "label", "mode", "state", "held_since"] {

@@ -41,7 +41,13 @@ impl Drop for Driver {
 }
 
 impl Driver {
+    /// A driver chooses a port that is free in IPv4, and exits if that is not free in IPv6.
     fn start() -> Self {
+        (0..5).find_map(|_| Self::started()).unwrap_or_else(|| panic!("no port"))
+    }
+
+    /// Starts a driver; `None` if it exited before it listened.
+    fn started() -> Option<Self> {
         let mut command = Command::new("chromedriver");
         command.arg("--port=0").process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = command.spawn();
@@ -55,8 +61,8 @@ impl Driver {
         });
         // Nobody reads further lines, but a driver that prints more must not block.
         std::thread::spawn(move || lines.for_each(drop));
-        let address = ([127, 0, 0, 1], port.unwrap_or_else(|| panic!("no port"))).into();
-        Self { process, address }
+        let driver = Self { process, address: ([127, 0, 0, 1], port.unwrap_or_default()).into() };
+        port.map(|_| driver)
     }
 }
 

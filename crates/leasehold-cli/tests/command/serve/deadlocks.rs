@@ -39,7 +39,7 @@ fn clients_that_wait_for_each_other_are_marked_until_one_is_ended_and_no_others_
         assert_ne!(wait["name"], other["name"]);
     }
     assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 1\n"));
-    place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
+    place.end(&["revoke", "a", &place.token("a").unwrap()]).assert_silent(0);
     until("no row is marked", || marked(&served).is_empty());
     assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 0\n"));
     clients.into_iter().for_each(|client| drop(client.join().unwrap()));

@@ -38,7 +38,8 @@ pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
 #[tokio::test]
 async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_only() {
     let mut place = Place::on_redis();
-    place.end(&["run", "invoices/42", "--label", MARKUP, "--", "true"]).assert_silent(0);
+    let cooling = ["run", "cooling", "--min-hold", "1h", "--label", MARKUP, "--", "true"];
+    place.end(&cooling).assert_silent(0);
     let _first = place.holder("invoices/42", &["--ttl", "1h", "--label", "monthly run"]);
     let _markup = place.holder(MARKUP, &["--ttl", "1h", "--label", MARKUP]);
     let _permit = place.holder("gpu", &["--ttl", "1h", "--permits", "3/4"]);
@@ -47,7 +48,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
         .collect();
     let served = Served::start(&place, &[]);
     let browser = open(&served, 1280, 720).await;
-    browser.until(&format!("{NAMES}.length === 3")).await;
+    browser.until(&format!("{NAMES}.length === 4")).await;
     begins(&browser, "verdict", "Nothing is stuck").await;
     begins(&browser, "waiting", "2").await;
     browser.until("document.querySelector('.row .name').textContent === 'invoices/42'").await;
@@ -73,15 +74,22 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     browser.until("document.querySelector('.row[aria-selected=true]')").await;
     browser.type_into("#list", "\u{e006}").await;
     browser.until("document.getElementById('lock').open").await;
-    browser.until("document.querySelectorAll('#lock-body table').length === 3").await;
+    browser.until("document.querySelectorAll('#lock-body table').length === 2").await;
     let queue = browser.run("return document.getElementById('lock-body').innerText").await;
     let queue = queue.as_str().unwrap();
     assert!(queue.contains("2 wait, in this order") && queue.contains("monthly run"), "{queue}");
     assert!(!queue.contains("Revoke"), "{queue}");
-    // The last holder, too.
-    let before = queue.split_once("Held last").unwrap().1;
-    assert!(before.to_lowercase().contains("released") && before.contains(MARKUP), "{before}");
     browser.picture("lock.png").await;
+    browser.click("#close").await;
+    // The last holder, too.
+    let row = "[...document.querySelectorAll('.row')]\
+        .find((row) => row.textContent.includes('cooling')).click()";
+    browser.run(row).await;
+    let body = "document.getElementById('lock-body').innerText";
+    browser.until(&format!("{body}.includes('Held last')")).await;
+    let last = browser.run(&format!("return {body}.split('Held last')[1]")).await;
+    let last = last.as_str().unwrap();
+    assert!(last.to_lowercase().contains("released") && last.contains(MARKUP), "{last}");
     browser.click("#close").await;
     browser.click("#doctor").await;
     browser
@@ -94,7 +102,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     // The store goes away, which the page shows, and comes back, and everything goes on.
     place.server.as_mut().unwrap().kill9().unwrap();
     begins(&browser, "verdict", "The store does not answer").await;
-    assert!(browser.run(&format!("return {NAMES}.length")).await.as_u64() >= Some(3));
+    assert!(browser.run(&format!("return {NAMES}.length")).await.as_u64() >= Some(4));
     browser.picture("away.png").await;
     drop(waiting);
     place.server.as_mut().unwrap().restart(Data::Kept).unwrap();
@@ -159,7 +167,6 @@ const TORN: &str = "[...document.querySelectorAll('#lock-body td, #lock-body but
 #[tokio::test]
 async fn on_a_phone_the_detail_of_a_lock_tears_no_word_apart_and_its_lease_can_be_revoked() {
     let place = Place::on_redis();
-    place.end(&["run", "x", "--label", "the run before", "--", "true"]).assert_silent(0);
     let mut held = place.holder("x", &["--ttl", "3s", "--label", "nightly reconciliation"]);
     let _waiter = Background::start(place.shell("x", &["--label", "next"], "true"));
     let served = Served::with_token(&place);
@@ -168,7 +175,7 @@ async fn on_a_phone_the_detail_of_a_lock_tears_no_word_apart_and_its_lease_can_b
     browser.until(&format!("{NAMES}.join() === 'x'")).await;
     browser.run(&format!("sessionStorage.setItem('token', '{TOKEN}')")).await;
     browser.run("document.querySelector('.row').click()").await;
-    browser.until("document.querySelectorAll('#lock-body table').length === 3").await;
+    browser.until("document.querySelectorAll('#lock-body table').length === 2").await;
     browser.picture("lock-phone.png").await;
     assert_eq!(browser.run(&format!("return {TORN}")).await, serde_json::json!([]));
     let fits = "[document.documentElement, document.getElementById('lock')]\
@@ -257,7 +264,7 @@ async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle
     browser.run("document.querySelector('#lock-body button:enabled').click()").await;
     browser.until("document.querySelector('#lock-body button:disabled')").await;
     browser.picture("deadlock.png").await;
-    place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
+    place.end(&["revoke", "a", &place.token("a").unwrap()]).assert_silent(0);
     browser.until(&format!("{marked}.length === 0")).await;
     assert_eq!(browser.errors().await, [""; 0]);
     browser.close().await;

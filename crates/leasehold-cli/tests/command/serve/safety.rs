@@ -22,7 +22,7 @@ const CROWD: usize = 600;
 const SLOW: usize = 100;
 
 fn revoke_body(token: &str) -> String {
-    format!(r#"{{"token":"{token}"}}"#)
+    format!(r#"{{"lease":"{token}"}}"#)
 }
 
 fn bearer(token: &str) -> String {

@@ -81,7 +81,7 @@ impl Liveness {
     }
 
     /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
-    /// ends, and waiters depend on their polls.
+    /// ends, and waiters depend on asking.
     pub(crate) fn has_pipes(&self) -> bool {
         self.has_pipes
     }
@@ -150,7 +150,7 @@ impl Liveness {
     }
 
     /// Writes a message to a client's pipe. The message is a hint: if it does not get through (no
-    /// reader, no room), the waiter's next poll makes up for it.
+    /// reader, no room), the waiter's next ask makes up for it.
     pub(crate) fn send(&self, id: ClientId, message: Message) {
         let Some(text) = message::encode(&message) else { return };
         let line = text + "\n";

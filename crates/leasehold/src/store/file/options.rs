@@ -1,16 +1,16 @@
 //! The options of a file store: [`FileOptions`], as values or as a URL.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use leasehold_core::InvalidInput;
-use leasehold_core::model::Rules;
+use leasehold_core::model::{Rules, Times};
 
-/// Most waiters poll only every 10 s, so that a hundred of them cost about one hundredth of a
-/// processor. At other stores, polls find lost messages and deaths. Here a message is lost only
-/// with the process that sent it, and the deaths that concern a waiter wake it. So polls only have
+/// Waiters ask only every 10 s, so that a hundred of them cost about one hundredth of a
+/// processor. At other stores, asking finds lost messages and deaths. Here a message is lost only
+/// with the process that sent it, and the deaths that concern a waiter wake it. So asking only has
 /// to find waiters that hang.
-pub(super) const RULES: Rules = Rules::new().with_longest_silence(Duration::from_secs(10));
+pub(super) const RULES: Rules =
+    Rules { times: Times { ask_ms: 10_000, ..Times::USUAL }, ..Rules::USUAL };
 
 /// The path of a file store, which has no other options.
 ///

@@ -7,7 +7,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::location::Location;
 
 /// The layout of the tables that this release reads and writes.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// The mark of a database of leasehold: "lshd" in ASCII.
 const APPLICATION_ID: u32 = 0x6c73_6864;
@@ -16,10 +16,10 @@ const TABLES: &str = "
     CREATE TABLE lock (
         name TEXT PRIMARY KEY,
         boot TEXT NOT NULL,
-        record BLOB NOT NULL
+        record TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    INSERT INTO number VALUES ('highest_token_us', 0), ('tidy_at_us', 0);
+    INSERT INTO number VALUES ('counter', 0), ('tidy_at_us', 0);
 ";
 
 /// Creates the tables in an empty database. Refuses a database that is not ours, or of another

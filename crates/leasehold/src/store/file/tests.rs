@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::model::{RETENTION, Record};
+use leasehold_core::model::Record;
 use leasehold_core::{
-    Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
-    Reply,
+    Action, End, FakeClock, FencingToken, HolderId, HolderInfo, Keep, LockName, Message, Mode,
+    Reply, Request, Take,
 };
 use rusqlite::Connection;
 
@@ -25,6 +25,11 @@ mod subscription;
 mod transact;
 
 const TTL: Duration = Duration::from_secs(30);
+
+/// The time after which a lease of [`TTL`] has ended.
+const OVER: Duration = TTL.saturating_add(Duration::from_millis(1));
+
+const TIDY_INTERVAL: Duration = Duration::from_micros(transaction::TIDY_INTERVAL_US);
 
 /// How long a test waits for anything: 60 s, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,37 +77,42 @@ impl Place {
 
 fn record_by(connection: &Connection, name: &LockName) -> Option<Record> {
     let sql = "SELECT record FROM lock WHERE name = ?1";
-    let bytes = connection.query_row(sql, [name.as_str()], |row| row.get::<_, Vec<u8>>(0)).ok()?;
-    Some(Record::from_bytes(&bytes).unwrap())
+    let text = connection.query_row(sql, [name.as_str()], |row| row.get::<_, String>(0)).ok()?;
+    Some(Record::from_text(&text).unwrap())
 }
 
 fn name(text: &str) -> LockName {
     LockName::new(text).unwrap()
 }
 
-fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
-    let request = Acquire::new(HolderId { client, attempt }, Mode::Exclusive, TTL)
-        .with_wait(wait)
-        .with_nonce(attempt + 100)
-        .with_info(HolderInfo::new("here", 1).with_label(Some("\"quoted\" ü".into())));
-    Action::Acquire(request)
+fn request(client: ClientId, attempt: u64) -> Request {
+    let info = HolderInfo::new("here", 1).with_label(Some("\"quoted\" ü".into()));
+    Request::new(HolderId { client, attempt }, Mode::Exclusive, info)
+}
+
+fn acquire(client: ClientId, attempt: u64, waits: bool) -> Action {
+    Action::Take(Take::new(request(client, attempt), TTL).with_waits(waits))
+}
+
+/// Asks again, with the place of a reply.
+fn ask_again(client: ClientId, attempt: u64, reply: &Reply) -> Action {
+    let Reply::Queued(place) = reply else { panic!("it does not wait: {reply:?}") };
+    let take = Take::new(request(client, attempt), TTL).with_waits(true);
+    Action::Take(take.with_place(Some(place.sequence)))
 }
 
 /// The renewal of Alice's first lease.
-fn renew(ttl: Duration) -> Action {
-    let id = HolderId { client: ALICE, attempt: 1 };
-    Action::Renew { id, ttl }
+fn renew(ttl: Duration) -> Keep {
+    Keep::new(request(ALICE, 1), ttl)
 }
 
-fn adopt(by: (ClientId, u64), from: (ClientId, u64), token: u64) -> Action {
-    let [id, from] = [by, from].map(|(client, attempt)| HolderId { client, attempt });
-    let request = Acquire::new(id, Mode::Exclusive, TTL).with_nonce(id.attempt + 100);
-    Action::Adopt(Adopt::new(from, FencingToken::from_number(token), request))
+fn adopt(by: (ClientId, u64), from: (ClientId, u64)) -> Action {
+    let from = HolderId { client: from.0, attempt: from.1 };
+    Action::Take(Take::new(request(by.0, by.1), TTL).with_from(Some(from)))
 }
 
 fn release(client: ClientId, attempt: u64) -> Action {
-    let id = HolderId { client, attempt };
-    Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
+    Action::End(End::new(request(client, attempt)))
 }
 
 async fn on(store: &File, of: &str, action: Action) -> Reply {
@@ -120,11 +130,10 @@ async fn the_death_of_a_holder_wakes_its_waiter_who_gets_the_lock() {
     let (alices, bobs) = (place.open(), place.open());
     let mut inbox = bobs.inbox(BOB).await.unwrap();
     on(&alices, "a", acquire(ALICE, 1, true)).await;
-    assert!(matches!(on(&bobs, "a", acquire(BOB, 7, true)).await, Reply::Queued(_)));
+    let queued = on(&bobs, "a", acquire(BOB, 7, true)).await;
     drop(alices);
     assert_eq!(inbox.next().await, Message::Gap);
-    let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
-    token(on(&bobs, "a", poll).await);
+    token(on(&bobs, "a", ask_again(BOB, 7, &queued)).await);
 }
 
 #[tokio::test]
@@ -139,12 +148,10 @@ async fn the_deaths_of_all_who_wait_before_it_and_of_the_holder_wake_a_waiter() 
     let mut reply = on(&bobs, "a", acquire(BOB, 7, true)).await;
     // The holder is the first of them, and the last to die.
     while let Some(store) = before.pop() {
-        assert!(matches!(reply, Reply::Queued(_)), "{reply:?}");
         drop(store);
         let told = tokio::time::timeout(PATIENCE, inbox.next()).await;
         assert_eq!(told, Ok(Message::Gap), "with {} left before it", before.len());
-        let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
-        reply = on(&bobs, "a", poll).await;
+        reply = on(&bobs, "a", ask_again(BOB, 7, &reply)).await;
     }
     token(reply);
 }
@@ -166,7 +173,7 @@ async fn a_lease_that_was_adopted_outlives_the_process_it_came_from_and_ends_wit
     let place = Place::new();
     let (alices, bobs) = (place.open(), place.open());
     let handed_out = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
-    token(on(&bobs, "a", adopt((BOB, 1), (ALICE, 1), handed_out)).await);
+    assert!(token(on(&bobs, "a", adopt((BOB, 1), (ALICE, 1))).await) > handed_out);
     drop(alices);
     let carols = place.open();
     let carol = ClientId(0xca401);
@@ -179,10 +186,9 @@ async fn a_lease_that_was_adopted_outlives_the_process_it_came_from_and_ends_wit
 async fn a_lease_that_nobody_has_adopted_ends_with_the_process_it_came_from() {
     let place = Place::new();
     let (alices, bobs) = (place.open(), place.open());
-    let handed_out = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
+    token(on(&alices, "a", acquire(ALICE, 1, true)).await);
     drop(alices);
-    let late = adopt((BOB, 1), (ALICE, 1), handed_out);
-    assert!(matches!(on(&bobs, "a", late).await, Reply::NotHeld { .. }));
+    assert_eq!(on(&bobs, "a", adopt((BOB, 1), (ALICE, 1))).await, Reply::NotHeld);
     token(on(&bobs, "a", acquire(BOB, 2, false)).await);
 }
 
@@ -193,7 +199,7 @@ async fn a_missing_pipe_proves_no_death() {
     on(&alices, "a", acquire(ALICE, 1, true)).await;
     fs::remove_file(place.directory.path().join(format!("locks.db.clients/{ALICE}"))).unwrap();
     assert!(matches!(on(&bobs, "a", acquire(BOB, 1, false)).await, Reply::Busy { .. }));
-    place.clock.advance(TTL);
+    place.clock.advance(OVER);
     token(on(&bobs, "a", acquire(BOB, 2, false)).await);
 }
 
@@ -231,9 +237,7 @@ async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
     let first = token(on(&place.open(), "a", acquire(ALICE, 1, true)).await);
     let store = place.boot("second");
     place.clock.step_wall(-3_600_000_000);
-    let Reply::Status(status) = on(&store, "a", Action::Inspect { limit: 9 }).await else {
-        panic!()
-    };
+    let Reply::Status(status) = on(&store, "a", Action::Look { limit: 9 }).await else { panic!() };
     assert!(status.holders.is_empty());
     assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > first);
 }
@@ -242,11 +246,13 @@ async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
 async fn the_last_holder_goes_with_a_restart_of_the_machine() {
     let place = Place::new();
     let store = place.open();
-    let Action::Acquire(request) = acquire(ALICE, 1, true) else { panic!("it acquires") };
-    on(&store, "a", Action::Acquire(request.with_remember(TTL))).await;
-    on(&store, "a", release(ALICE, 1)).await;
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    let end = End::new(request(ALICE, 1)).with_remember(TTL);
+    on(&store, "a", Action::End(end)).await;
+    let seen = on(&store, "a", Action::Look { limit: 1 }).await;
+    assert!(matches!(seen, Reply::Status(status) if status.last_holder.is_some()));
     drop(store);
-    let seen = on(&place.boot("second"), "a", Action::Inspect { limit: 1 }).await;
+    let seen = on(&place.boot("second"), "a", Action::Look { limit: 1 }).await;
     assert!(matches!(seen, Reply::Status(status) if status.last_holder.is_none()));
 }
 
@@ -267,17 +273,13 @@ async fn a_step_of_the_wall_clock_ends_no_lease_and_tokens_grow_on() {
 }
 
 #[tokio::test]
-async fn a_forgotten_name_never_gets_a_token_of_its_past() {
+async fn a_name_that_was_free_never_gets_a_token_of_its_past() {
     let place = Place::new();
     let store = place.open();
     let last = token(on(&store, "a", acquire(ALICE, 1, true)).await);
     on(&store, "a", release(ALICE, 1)).await;
-    place.clock.advance(TTL + 2 * RETENTION);
+    assert_eq!(place.record(&name("a")), None, "a free name has no row");
     place.clock.step_wall(-86_400_000_000);
-    while place.record(&name("a")).is_some() {
-        on(&store, "other", Action::Inspect { limit: 1 }).await;
-        tokio::task::yield_now().await;
-    }
     assert!(token(on(&store, "a", acquire(ALICE, 2, true)).await) > last);
 }
 
@@ -286,17 +288,28 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
     let place = Place::new();
     let (alices, store) = (place.open(), place.open());
     on(&alices, "a", acquire(ALICE, 1, true)).await;
-    let renew = renew(100 * TTL);
-    on(&alices, "a", renew).await;
+    on(&alices, "a", Action::Keep(renew(100 * TTL))).await;
     drop(alices);
-    place.clock.advance(RETENTION);
+    place.clock.advance(TIDY_INTERVAL);
     let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
     assert!(pipe.exists(), "it proves the death");
     while pipe.exists() {
-        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        on(&store, "other", Action::Look { limit: 1 }).await;
         tokio::task::yield_now().await;
     }
-    assert!(place.record(&name("a")).unwrap().is_idle());
+    assert_eq!(place.record(&name("a")), None);
+}
+
+#[tokio::test]
+async fn a_lease_that_has_ended_by_time_leaves_no_row() {
+    let place = Place::new();
+    let store = place.open();
+    on(&store, "a", acquire(ALICE, 1, true)).await;
+    place.clock.advance(TIDY_INTERVAL + TTL);
+    while place.record(&name("a")).is_some() {
+        on(&store, "other", Action::Look { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -311,13 +324,13 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
     let connection = Connection::open(place.path()).unwrap();
-    let damage = |version: u8| format!("UPDATE lock SET record = x'{version:02x}00'");
-    connection.execute(&damage(Record::VERSION), []).unwrap();
+    let damage = |version: u8| format!("UPDATE lock SET record = '{version}\nx'");
+    connection.execute(&damage(1), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
-    connection.execute(&damage(Record::VERSION + 1), []).unwrap();
+    connection.execute(&damage(2), []).unwrap();
     let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
     let error = store.execute(operation).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");

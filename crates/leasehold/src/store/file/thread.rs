@@ -16,7 +16,8 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::model;
 use leasehold_core::{
-    Action, Addressed, Answer, ClientId, Clock, Error, Operation, Reply, StoreError, StoreErrorKind,
+    Action, Addressed, Answer, ClientId, Clock, Error, Operation, Reply, StoreError,
+    StoreErrorKind, Take,
 };
 use tokio::sync::oneshot;
 
@@ -340,23 +341,22 @@ fn apply(
         model::apply(&mut &*transaction, transaction.now, operation)
     });
     match operation {
-        Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
+        Operation::Keep(leases) if done.is_err() && database.is_replaced() => {
             // The holders must learn immediately that their leases are gone.
-            let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
+            let replies = leases.iter().map(|_| Reply::NotHeld).collect();
             Ok((Answer::new(site.now(), Reply::Many(replies)), Vec::new()))
         }
         _ => done,
     }
 }
 
-/// Whether an operation may use the disk space that is set aside: releases and renewals may, and
-/// requests for something new may not.
+/// Whether an operation may use the disk space that is set aside: releases, renewals and waiters
+/// that ask again may, and requests for something new may not.
 fn reserve_for(operation: &Operation) -> Reserve {
     match operation {
-        Operation::On {
-            action: Action::Acquire(_) | Action::Describe { .. } | Action::Reclaim(_),
-            ..
-        } => Reserve::Keep,
+        Operation::On { action: Action::Take(Take { place: None, from: None, .. }), .. } => {
+            Reserve::Keep
+        }
         _ => Reserve::Use,
     }
 }

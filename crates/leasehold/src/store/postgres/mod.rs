@@ -4,7 +4,6 @@
 //! transaction of two round trips around [`leasehold_core::model::step`]. No session is held for a
 //! lock, so a pooler may be in between. The manual for operators is [`Postgres::MANUAL`].
 
-mod bundle;
 mod chores;
 mod connection;
 mod doctor;
@@ -12,20 +11,17 @@ mod held_back;
 mod inbox;
 mod listing;
 mod options;
-mod quick;
 mod record;
 mod schema;
 mod step;
-pub mod wire;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::model::Rules;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Error, LockName, Operation, Reply, StoreError,
-    StoreErrorKind,
+    StoreErrorKind, Take,
 };
 use tokio::time::{Instant, sleep};
 
@@ -34,7 +30,6 @@ use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
 pub use self::options::{PostgresOptions, SslMode};
-use self::quick::{Done, Quick};
 pub use self::schema::PostgresRoles;
 use self::schema::Statements;
 use self::step::Steps;
@@ -68,7 +63,6 @@ struct Shared {
     settings: PostgresOptions,
     sessions: Sessions,
     statements: Statements,
-    quick: Quick,
     inboxes: Arc<Inboxes>,
     warnings: Arc<Warnings>,
     upkeep: Arc<Upkeep>,
@@ -143,8 +137,7 @@ impl Postgres {
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
         let statements = Statements::new(&settings);
         let upkeep = Arc::new(Upkeep::new(sessions.clone(), statements.clone()));
-        let quick = Quick::new(&settings, sessions.clone(), statements.clone());
-        let shared = Shared { settings, sessions, statements, quick, inboxes, warnings, upkeep };
+        let shared = Shared { settings, sessions, statements, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -188,65 +181,49 @@ impl Shared {
             Operation::ListPage { prefix, after, keys } => {
                 listing::page(store, prefix, after.as_deref(), *keys).await
             }
-            Operation::On { name, action: action @ Action::Inspect { .. } } => {
+            Operation::On { name, action: action @ Action::Look { .. } } => {
                 self.steps().look(name, action).await
             }
-            Operation::On { name, action: Action::Acquire(request) }
-                if request.wait && !self.inboxes.hears(request.id.client) =>
+            Operation::On { action: Action::Take(Take { from, claim, .. }), .. }
+                if from.is_some() || claim.is_some() =>
+            {
+                self.step_once_free(&operation).await
+            }
+            Operation::On { name, action: Action::Take(take) }
+                if take.waits
+                    && take.place.is_none()
+                    && !self.inboxes.hears(take.request.id.client) =>
             {
                 // The first request does not wait: for a lock that is free, no session has to
                 // listen.
-                let tried = request.clone().with_wait(false);
-                let trying = Operation::On { name: name.clone(), action: Action::Acquire(tried) };
+                let tried = take.clone().with_waits(false);
+                let trying = Operation::On { name: name.clone(), action: Action::Take(tried) };
                 let answer = self.step(&trying).await?;
                 match answer.reply {
                     Reply::Busy { .. } | Reply::Refused(_) => {
                         self.inboxes.note_waiting();
-                        self.inboxes.hear(request.id.client).await;
+                        self.inboxes.hear(take.request.id.client).await;
                         self.step(&operation).await
                     }
                     _ => Ok(answer),
                 }
-            }
-            Operation::On { action: Action::Adopt(_) | Action::Reclaim(_), .. } => {
-                self.step_once_free(&operation).await
             }
             _ => self.step(&operation).await,
         }
     }
 
     fn steps(&self) -> Steps<'_> {
-        let rules = Rules::new();
-        Steps { sessions: &self.sessions, statements: &self.statements, rules }
+        Steps { sessions: &self.sessions, statements: &self.statements }
     }
 
-    /// Applies an operation by a quick path, and by a general step if the quick path gives up.
     async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
-        let parts = match self.quick.apply(operation).await? {
-            Done::Answered(answer) => return Ok(answer),
-            Done::Nothing => return self.step_in_general(operation).await,
-            Done::InPart(parts) => parts,
-        };
-        let Operation::Renew(leases) = operation else { return Err(StoreError::unknown_request()) };
-        let missed = leases.iter().zip(&parts).filter(|(_, part)| part.is_none());
-        let missed: Vec<_> = missed.map(|(lease, _)| lease.clone()).collect();
-        let rest = match missed.is_empty() {
-            true => None,
-            false => Some(self.step_in_general(&Operation::Renew(missed)).await?),
-        };
-        quick::joined(parts, rest)
-    }
-
-    async fn step_in_general(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let (answer, messages) = self.steps().apply(operation).await?;
         self.inboxes.tell(&messages).await;
-        if let Operation::On { action, .. } = operation
-            && waits(action, &answer.reply)
+        if let Operation::On { action: Action::Take(take), .. } = operation
+            && matches!(answer.reply, Reply::Queued(_))
         {
             self.inboxes.note_waiting();
-            if let Some(id) = action.holder() {
-                self.inboxes.hear(id.client).await;
-            }
+            self.inboxes.hear(take.request.id.client).await;
         }
         Ok(answer)
     }
@@ -268,14 +245,6 @@ impl Shared {
             }
             sleep(HELD_BACK_PAUSE).await;
         }
-    }
-}
-
-/// Whether an attempt waits for a message from now on.
-fn waits(action: &Action, reply: &Reply) -> bool {
-    match action {
-        Action::Acquire(_) | Action::Poll { .. } => matches!(reply, Reply::Queued(_)),
-        _ => false,
     }
 }
 

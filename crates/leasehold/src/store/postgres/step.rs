@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold_core::model::{self, Outcome, Record, Records, Rules};
+use leasehold_core::model::{self, Gate, Outcome, Record, Records, Rules, State};
 use leasehold_core::{
-    Action, Addressed, Answer, Effect, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName,
-    Now, Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
+    Action, Addressed, Answer, End, FencingToken, HolderId, HolderInfo, Keep, LockName, Mode, Now,
+    Operation, Page, Reply, Request, StoreError, StoreErrorKind, Take,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::boot::{self, Start};
-use super::connection::{Sessions, Taken, error};
+use super::connection::{Sessions, Taken, Value, error};
 use super::held_back;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
@@ -22,15 +22,11 @@ use super::schema::Statements;
 /// The number of tries for a step that the server refuses with a passing error: 5.
 const MOST_TRIES: u32 = 5;
 
-/// The column at which the record begins in the rows of `open`.
-const RECORD_AT: usize = 5;
-
 /// The parts of a store that steps use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) statements: &'a Statements,
-    pub(crate) rules: Rules,
 }
 
 /// The reason for which a try has failed and written nothing.
@@ -56,7 +52,7 @@ impl Steps<'_> {
     ) -> Result<(Answer, Vec<Addressed>), StoreError> {
         let names: BTreeSet<&LockName> = match operation {
             Operation::On { name, .. } => [name].into(),
-            Operation::Renew(leases) => leases.iter().map(|lease| &lease.name).collect(),
+            Operation::Keep(leases) => leases.iter().map(|(name, _)| name).collect(),
             _ => return Err(StoreError::unknown_request()),
         };
         let (mut held_back, mut tries) = (BTreeSet::new(), 0);
@@ -100,10 +96,12 @@ impl Steps<'_> {
         );
         begun?;
         let rows = rows?;
-        let (now, forgotten, opened) = read(&rows)?;
+        let (now, opened) = read(&rows)?;
         let rules = match self.sessions.boot.start(boot_row(&rows), now_us(&rows)) {
-            Start::Known => self.rules,
-            Start::Quarantine(_) if !is_newcomer(operation) => self.rules.with_in_quarantine(true),
+            Start::Known => Rules::USUAL,
+            Start::Quarantine(_) if !is_newcomer(operation) => {
+                Rules { in_quarantine: true, ..Rules::USUAL }
+            }
             start => {
                 taken.batch("ROLLBACK").await?;
                 let server = taken.server().to_owned();
@@ -114,7 +112,7 @@ impl Steps<'_> {
                 });
             }
         };
-        let mut stepping = Stepping { opened, forgotten, held_back, rules };
+        let mut stepping = Stepping { opened, held_back, rules };
         let done = model::apply(&mut stepping, now, operation)?;
         let changed = Changes::of(stepping.opened);
         if changed.names.is_empty() {
@@ -163,11 +161,13 @@ impl Steps<'_> {
         let rows = self.sessions.query(&self.statements.read, &values).await?;
         let row = rows.first().ok_or_else(|| damaged("an answer"))?;
         let now = now(row.get(0))?;
-        let mut record = record::read(name, row, 1)?;
-        if let Some(release) = released(&record, row.get("released"), action) {
-            model::step(&mut record, now, self.rules.with_held_back(true), &release);
+        let mut record = record::read(name, row.get("record"))?;
+        // Nothing is granted here, so nothing is drawn.
+        let (mut counter, rules) = (0, Rules { held_back: true, ..Rules::USUAL });
+        if let Some(end) = released(&record, row.get("released"), action) {
+            model::step(&mut record, &mut counter, now, rules, &end);
         }
-        let Outcome { mut reply, more, .. } = model::step(&mut record, now, self.rules, action);
+        let Outcome { mut reply, .. } = model::step(&mut record, &mut counter, now, rules, action);
         if let Reply::Status(status) = &mut reply
             && status.is_free()
         {
@@ -176,43 +176,51 @@ impl Steps<'_> {
             let by = held_back::find(store, Some(std::slice::from_ref(name))).await;
             status.held_back = by.unwrap_or_default().iter().map(ToString::to_string).collect();
         }
-        Ok(Answer::new(now, reply).with_more(more))
+        Ok(Answer::new(now, reply))
     }
 }
 
 /// The record of a name under its mutex.
 struct Opened {
-    /// The epoch and the number of changes of its row, if it has one, and the bytes of its record.
-    row: Option<(i64, i32, Vec<u8>)>,
+    /// The version of its row and the text of its record, if it has a row.
+    row: Option<(String, String)>,
     /// The record before the step and after it.
     before: Record,
     record: Record,
+    /// The counter of the name before the step and after it.
+    drawn_before: u64,
+    counter: u64,
     /// The token of a hold that a transaction has released.
     released: Option<i64>,
     /// The reason for which the record cannot be read.
     unreadable: Option<StoreError>,
 }
 
-fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreError> {
+fn read(rows: &[Row]) -> Result<(Now, BTreeMap<LockName, Opened>), StoreError> {
     let first = rows.first().ok_or_else(|| damaged("an answer"))?;
     let now = now(first.get(0))?;
-    let forgotten: Option<i64> = first.get(4);
-    let forgotten = forgotten.and_then(|it| u64::try_from(it).ok());
-    let forgotten = forgotten.ok_or_else(|| damaged("the number `forgotten`"))?;
     let mut opened = BTreeMap::new();
     for row in rows {
-        let name = LockName::new(row.get::<_, String>(1)).map_err(|_| damaged("a name"))?;
-        let found = row.get::<_, Option<i64>>(2).zip(row.get(3));
-        let released = row.get("released");
-        let (record, unreadable) = match record::read(&name, row, RECORD_AT) {
+        let name = LockName::new(row.get::<_, String>("name")).map_err(|_| damaged("a name"))?;
+        let text: Option<String> = row.get("record");
+        let (record, unreadable) = match record::read(&name, text.as_deref()) {
             Ok(record) => (record, None),
             Err(error) => (Record::default(), Some(error)),
         };
-        let row = found.map(|(epoch, changes)| (epoch, changes, record.to_bytes()));
-        let before = record.clone();
-        opened.insert(name, Opened { row, before, record, released, unreadable });
+        let counter = u64::try_from(row.get::<_, i64>("counter"));
+        let counter = counter.map_err(|_| damaged("a number in the table `counter`"))?;
+        let row = Opened {
+            row: row.get::<_, Option<String>>("version").zip(text),
+            before: record.clone(),
+            record,
+            drawn_before: counter,
+            counter,
+            released: row.get("released"),
+            unreadable,
+        };
+        opened.insert(name, row);
     }
-    Ok((now, forgotten, opened))
+    Ok((now, opened))
 }
 
 /// The time from which new leases may be granted.
@@ -227,23 +235,23 @@ fn now_us(rows: &[Row]) -> i64 {
 /// Whether an operation asks for a lease that its caller does not have. A waiter may ask in a
 /// quarantine, so that it keeps its place.
 fn is_newcomer(operation: &Operation) -> bool {
-    let Operation::On { action, .. } = operation else { return false };
-    action.effect().is_some_and(|effect| effect.is_new() && effect != Effect::HandOver)
+    let Operation::On { action: Action::Take(take), .. } = operation else { return false };
+    matches!(take, Take { place: None, from: None, claim: None, .. })
 }
 
-/// The release of a hold that a transaction has ended by its commit (`release_at_commit`). `None`
-/// if `action` is the holder's own release, which does the same.
+/// The end of a hold that a transaction has released by its commit (`release_at_commit`). `None`
+/// if `action` is the holder's own end, which does the same.
 fn released(record: &Record, token: Option<i64>, action: &Action) -> Option<Action> {
     let (id, token_us) = exclusive(record)?;
-    let is_own = matches!(action, Action::Release { id: own, .. } if *own == id);
+    let is_own = matches!(action, Action::End(End { request, .. }) if request.id == id);
     let is_released = token == Some(number(token_us)) && !is_own;
-    is_released.then_some(Action::Release { id, cooldown: Duration::ZERO, unanswered: false })
+    let request = Request::new(id, Mode::Exclusive, HolderInfo::default());
+    is_released.then(|| Action::End(End::new(request)))
 }
 
 /// The records of the names of one operation.
 struct Stepping<'a> {
     opened: BTreeMap<LockName, Opened>,
-    forgotten: u64,
     held_back: &'a BTreeSet<LockName>,
     rules: Rules,
 }
@@ -251,50 +259,37 @@ struct Stepping<'a> {
 impl Records for Stepping<'_> {
     type Error = StoreError;
 
-    fn list(&mut self, _: &str, _: u32) -> Result<Vec<LockName>, StoreError> {
+    fn list(&mut self, _: Now, _: &str, _: u32) -> Result<Vec<LockName>, StoreError> {
         Err(StoreError::unknown_request())
     }
 
-    fn page(&mut self, _: &str, _: Option<&str>, _: u32) -> Result<Page, StoreError> {
+    fn page(&mut self, _: Now, _: &str, _: Option<&str>, _: u32) -> Result<Page, StoreError> {
         Err(StoreError::unknown_request())
     }
 
-    fn step(
-        &mut self,
-        mut now: Now,
-        name: &LockName,
-        action: &Action,
-    ) -> Result<Outcome, StoreError> {
+    fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, StoreError> {
         let opened = self.opened.get_mut(name).ok_or_else(|| damaged("an answer"))?;
         if let Some(unreadable) = &opened.unreadable {
             return Err(unreadable.clone());
         }
-        if opened.row.is_none() {
-            // The store may have forgotten this name and its last token. So the new token is above
-            // all forgotten ones.
-            let forgotten = FencingToken::from_number(self.forgotten);
-            now.token_us = now.token_us.max(forgotten.map_or(0, |token| token.micros() + 1));
-        }
-        let rules = self.rules.with_held_back(self.held_back.contains(name));
-        let mut told = match released(&opened.record, opened.released, action) {
-            Some(release) => model::step(&mut opened.record, now, rules, &release).messages,
+        let Opened { record, counter, released: token, .. } = opened;
+        let rules = Rules { held_back: self.held_back.contains(name), ..self.rules };
+        let mut messages = match released(record, *token, action) {
+            Some(end) => model::step(record, counter, now, rules, &end).messages,
             None => Vec::new(),
         };
-        let mut outcome = model::step(&mut opened.record, now, rules, action);
-        told.append(&mut outcome.messages);
-        outcome.messages = told;
-        Ok(outcome)
+        let outcome = model::step(record, counter, now, rules, action);
+        messages.extend(outcome.messages);
+        Ok(Outcome { reply: outcome.reply, messages })
     }
 
-    fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
+    fn keep(&mut self, now: Now, name: &LockName, keep: &Keep) -> Result<Outcome, StoreError> {
         let unreadable = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
-        match self.step(now, &lease.name, &lease.action()) {
-            // The error ends this lease, and no other lease that is renewed with it.
-            Err(error) if unreadable.contains(&error.kind()) => Ok(Outcome {
-                reply: Reply::NotHeld { newest: None },
-                messages: Vec::new(),
-                more: false,
-            }),
+        match self.step(now, name, &Action::Keep(keep.clone())) {
+            // The error ends this lease, and no other lease that is kept with it.
+            Err(error) if unreadable.contains(&error.kind()) => {
+                Ok(Outcome { reply: Reply::NotHeld, messages: Vec::new() })
+            }
             stepped => stepped,
         }
     }
@@ -304,43 +299,38 @@ impl Records for Stepping<'_> {
 #[derive(Default)]
 struct Changes {
     names: Vec<String>,
-    epochs: Vec<Option<i64>>,
-    changes: Vec<Option<i32>>,
-    records: Vec<Vec<u8>>,
-    idle: Vec<bool>,
-    collect_at_us: Vec<i64>,
-    last_tokens: Vec<i64>,
+    versions: Vec<Option<String>>,
+    records: Vec<Option<String>>,
     fences: Vec<Option<i64>>,
+    used_us: Vec<i64>,
+    kept_us: Vec<i64>,
     tokens: Vec<Option<i64>>,
-    quick_from_us: Vec<Option<i64>>,
+    counters: Vec<Option<i64>>,
 }
 
 impl Changes {
     fn of(opened: BTreeMap<LockName, Opened>) -> Self {
         let mut changed = Self::default();
-        for (name, Opened { row, before, record, unreadable, .. }) in opened {
-            let is_worth_nothing = row.is_none() && record.collect_at_us == 0;
-            if unreadable.is_some() || is_worth_nothing {
+        for (name, Opened { row, before, record, drawn_before, counter, unreadable, .. }) in opened
+        {
+            let text = (!record.is_empty()).then(|| record.to_text());
+            let (version, stored) = row.unzip();
+            if unreadable.is_some() || text == stored {
                 continue;
             }
-            let bytes = record.to_bytes();
-            if row.as_ref().is_some_and(|(_, _, stored)| *stored == bytes) {
-                continue;
-            }
+            let (used_us, kept_us) = record::ends(&record);
+            let known = holds(&before);
+            let granted = holds(&record).into_iter().filter(|hold| !known.contains(hold));
+            let newest = granted.map(|(_, token_us)| number(token_us)).max();
+            let drawn = (counter != drawn_before).then_some(counter);
             changed.names.push(name.as_str().to_owned());
-            changed.epochs.push(row.as_ref().map(|(epoch, ..)| *epoch));
-            changed.changes.push(row.as_ref().map(|(_, changes, _)| *changes));
-            changed.idle.push(record.is_idle());
-            changed.collect_at_us.push(i64::try_from(record.collect_at_us).unwrap_or(i64::MAX));
-            changed.last_tokens.push(number(record.last_token_us));
-            let current = exclusive(&record);
-            changed.fences.push(current.map(|(_, token_us)| number(token_us)));
-            let gives = before.last_token_us != record.last_token_us
-                || current.is_some() && current != exclusive(&before);
-            let newest = current.map_or(record.last_token_us, |(_, token_us)| token_us);
-            changed.tokens.push(gives.then(|| number(newest)));
-            changed.quick_from_us.push(record::quick_from(&record));
-            changed.records.push(bytes);
+            changed.versions.push(version);
+            changed.records.push(text);
+            changed.fences.push(exclusive(&record).map(|(_, token_us)| number(token_us)));
+            changed.used_us.push(used_us);
+            changed.kept_us.push(kept_us);
+            changed.tokens.push(newest);
+            changed.counters.push(drawn.map(|it| i64::try_from(it).unwrap_or(i64::MAX)));
         }
         changed
     }
@@ -350,18 +340,16 @@ impl Changes {
         self.tokens.iter().any(Option::is_some)
     }
 
-    fn values<'a>(&'a self, is_flushed: &'a bool) -> [super::connection::Value<'a>; 11] {
+    fn values<'a>(&'a self, is_flushed: &'a bool) -> [Value<'a>; 9] {
         [
             (&self.names, Type::TEXT_ARRAY),
-            (&self.epochs, Type::INT8_ARRAY),
-            (&self.changes, Type::INT4_ARRAY),
-            (&self.records, Type::BYTEA_ARRAY),
-            (&self.idle, Type::BOOL_ARRAY),
-            (&self.collect_at_us, Type::INT8_ARRAY),
-            (&self.last_tokens, Type::INT8_ARRAY),
+            (&self.versions, Type::TEXT_ARRAY),
+            (&self.records, Type::TEXT_ARRAY),
             (&self.fences, Type::INT8_ARRAY),
+            (&self.used_us, Type::INT8_ARRAY),
+            (&self.kept_us, Type::INT8_ARRAY),
             (&self.tokens, Type::INT8_ARRAY),
-            (&self.quick_from_us, Type::INT8_ARRAY),
+            (&self.counters, Type::INT8_ARRAY),
             (is_flushed, Type::BOOL),
         ]
     }
@@ -369,17 +357,22 @@ impl Changes {
 
 /// The hold that fences: the exclusive one, unless its end was noticed.
 fn exclusive(record: &Record) -> Option<(HolderId, u64)> {
-    let [hold] = &record.holds[..] else { return None };
-    let is_whole = record.capacity == LOCK_CAPACITY && hold.weight == LOCK_CAPACITY;
-    let is_held = matches!(hold.state, HoldState::Claimed | HoldState::Unclaimed);
-    (is_whole && is_held).then_some((hold.id, hold.token_us))
+    match &record.gate {
+        Some(Gate { state: State::Awaited(hold) | State::Held(hold), .. }) => {
+            Some((hold.id, hold.token?))
+        }
+        _ => None,
+    }
+}
+
+/// All holds with their tokens.
+fn holds(record: &Record) -> Vec<(HolderId, u64)> {
+    let shares = record.shares.values().map(|share| (share.request.id, share.token));
+    shares.chain(exclusive(record)).collect()
 }
 
 /// A token in the form of the database: its number, with the twelve low bits zero.
 fn number(token_us: u64) -> i64 {
-    if token_us == 0 {
-        return 0;
-    }
     i64::try_from(FencingToken::from_micros(token_us).get()).unwrap_or(i64::MAX)
 }
 
@@ -388,9 +381,8 @@ fn number(token_us: u64) -> i64 {
 fn is_flushed(operation: &Operation, reply: &Reply) -> bool {
     let Operation::On { action, .. } = operation else { return true };
     match action {
-        Action::Release { cooldown, .. } => !cooldown.is_zero(),
-        Action::Cancel { .. } | Action::Describe { .. } => false,
-        Action::Acquire(_) | Action::Poll { .. } => matches!(reply, Reply::Granted(_)),
+        Action::End(end) => !end.cooldown.is_zero(),
+        Action::Take(_) => matches!(reply, Reply::Granted(_)),
         _ => true,
     }
 }

@@ -1,23 +1,19 @@
 //! Acquire: rounds that ask all nodes at the same time, until a round is won or none can be won.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold_core::model::TOMBSTONE_LIFE;
-use leasehold_core::quorum::{
-    NodeHold, NodeVote, RenewTally, Round, Trace, Verdict, Vote, quorum_validity,
-};
-use leasehold_core::time::micros;
+use leasehold_core::quorum::{NodeVote, RenewTally, Round, Trace, Verdict, Vote};
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Operation, Refusal,
-    RenewLease, Reply, StoreError, StoreErrorKind,
+    Action, Answer, Description, End, FencingToken, Grant, Instant, Keep, LockName, Operation,
+    Refusal, Reply, StoreError, StoreErrorKind, Take,
 };
 
-use super::fan_out::FanOut;
-use super::leases::{HandedOut, KnownLease, Run, granted};
+use super::fan_out::{FanOut, know_clocks};
+use super::leases::{KnownLease, LATEST, LateAnswers, Run};
+use super::node::Node;
 use super::nodes::Nodes;
-use super::{cleanup, renew};
+use super::{cleanup, keep};
 use crate::store::clocked::TimedAnswer;
 
 /// The largest number of rounds of a call whose votes are split with other callers: 4. Before each
@@ -33,44 +29,47 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// their minorities.
 const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
-/// An acquire under way.
+/// An acquire or an adoption under way.
 pub(super) struct AcquireRounds<'a> {
-    pub(super) nodes: &'a Arc<Nodes>,
-    pub(super) name: &'a LockName,
-    pub(super) request: &'a Acquire,
-    /// The lease to adopt, if this is an adoption.
-    pub(super) lease: Option<HandedOut>,
-    pub(super) started: Instant,
+    nodes: &'a Arc<Nodes>,
+    name: &'a LockName,
+    take: &'a Take,
+    started: Instant,
     run: Run<'a>,
-    /// Whether a cancel of this attempt may still be on its way to a node. Then no further round
-    /// may win the attempt.
+    /// Whether the end of this attempt may still be on its way to a node. Then no further round may
+    /// win the attempt.
     is_ending: bool,
-    /// How each node holds the lease.
-    holds: Vec<NodeHold>,
+    /// Whether a node has refused the ballot of the last round.
+    is_ballot_refused: bool,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
+    /// The answers that had not come when a round was won.
+    late: LateAnswers,
+    /// Whether a node had the lease to adopt, in an adoption.
+    is_found: bool,
     /// The replies of nodes that do not have the lease, in an adoption.
     pub(super) without: RenewTally,
 }
 
 impl<'a> AcquireRounds<'a> {
-    pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, request: &'a Acquire) -> Self {
+    pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, take: &'a Take) -> Self {
         Self {
             nodes,
             name,
-            request,
-            lease: None,
+            take,
             started: nodes.clock.now(),
-            run: Run::begin(&nodes.leases, request.id),
+            run: Run::begin(&nodes.leases, take.request.id),
             is_ending: false,
-            holds: vec![NodeHold::NotHeld; nodes.len()],
+            is_ballot_refused: false,
             errors: Vec::new(),
+            late: LateAnswers::default(),
+            is_found: false,
             without: nodes.tally(),
         }
     }
 
     pub(super) async fn run(mut self) -> Result<Answer, StoreError> {
-        let (nodes, request) = (self.nodes, self.request);
+        let nodes = self.nodes;
         if let Some(answer) = self.without_a_round().await? {
             return Ok(answer);
         }
@@ -81,14 +80,16 @@ impl<'a> AcquireRounds<'a> {
         let mut longest_pause = FIRST_PAUSE;
         for round_number in 1.. {
             let began = nodes.clock.now();
-            let (round, verdict) = self.round(nodes.acquire_timeout(request.ttl)).await;
+            let (round, verdict) = self.round(nodes.acquire_timeout(self.take.ttl)).await;
             if let Verdict::Agreed(token) = verdict {
-                return Ok(self.won(token));
+                return Ok(self.won(&round, token));
             }
             if !self.let_go(&round).await? {
                 break;
             }
-            if !round.is_split() || round_number == ROUNDS || self.is_ending {
+            // After a refusal, the clocks of the nodes are known better.
+            let is_late = self.is_ballot_refused && verdict == Verdict::TooFew;
+            if !(round.is_split() || is_late) || round_number == ROUNDS || self.is_ending {
                 return self.lost(&round, &verdict);
             }
             longest_pause = longest_pause.max(nodes.clock.now().saturating_since(began));
@@ -100,52 +101,52 @@ impl<'a> AcquireRounds<'a> {
             }
         }
         // Another caller has the attempt now.
-        Ok(nodes.answer(self.started, Reply::Stale))
+        Ok(Answer::untimed(Reply::Closed))
     }
 
-    /// The answer to a request that is late or has ended, and to a copy of a request that was
+    /// The answer to a request of an attempt that has ended, and to a copy of a request that was
     /// granted. A copy must not start a round: nodes that were not needed for the grant would then
     /// grant it with a higher token.
-    pub(super) async fn without_a_round(&self) -> Result<Option<Answer>, StoreError> {
-        let nodes = self.nodes;
-        let Acquire { id, ttl, not_after_us, .. } = *self.request;
-        if micros(self.started.since_origin()) > not_after_us {
-            return Ok(Some(nodes.answer(self.started, Reply::Late)));
-        }
-        if nodes.leases.lock().is_over(id) {
-            return Ok(Some(nodes.answer(self.started, Reply::Stale)));
-        }
-        let is_copy = nodes.leases.lock().get(id).is_some();
-        if !is_copy {
-            return Ok(None);
-        }
-        let renewal = RenewLease::new(self.name.clone(), id, ttl);
-        let mut answer = renew::renew_one(nodes, renewal).await?;
-        if let Reply::NotHeld { .. } | Reply::Revoked(_) = answer.reply {
-            answer.reply = Reply::Stale;
-        }
+    pub(super) async fn without_a_round(&mut self) -> Result<Option<Answer>, StoreError> {
+        let Take { request, ttl, .. } = self.take;
+        let token = {
+            let leases = self.nodes.leases.lock();
+            if leases.is_over(request.id) {
+                return Ok(Some(Answer::untimed(Reply::Closed)));
+            }
+            leases.get(request.id).map(|known| known.token)
+        };
+        let Some(token) = token else { return Ok(None) };
+        let copy = Keep::new(request.clone(), *ttl);
+        let mut answer = keep::one(self.nodes, self.name, copy).await?;
+        answer.reply = match answer.reply {
+            Reply::Kept { .. } => Reply::Granted(Grant::new(token)),
+            Reply::NotHeld | Reply::Revoked => Reply::Closed,
+            reply => reply,
+        };
         Ok(Some(answer))
     }
 
     /// Asks all nodes at the same time, and ends as soon as the outcome is certain.
     pub(super) async fn round(&mut self, timeout: Duration) -> (Round, Verdict) {
-        let (nodes, request) = (self.nodes, self.request);
+        let Self { nodes, name, take, .. } = *self;
+        know_clocks(nodes, name, timeout).await;
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
-        let found = AtomicBool::new(false);
         let mut fan_out = FanOut::new(nodes, now + timeout);
-        self.holds.fill(NodeHold::Open);
+        self.is_ballot_refused = false;
         self.errors.clear();
         for index in 0..nodes.len() {
-            let acquire = (self.name, request, self.lease);
-            fan_out.add(index, ask_one(nodes, index, acquire, (ballot_us, &found)));
+            let take = Take::new(take.request.clone(), take.ttl);
+            let take = take.with_ballot(ballot_us).with_from(self.take.from);
+            fan_out.add(index, ask_one(Arc::clone(&nodes.nodes[index]), name.clone(), take));
         }
         loop {
             match round.verdict() {
                 verdict if verdict == Verdict::Open || self.is_worth_waiting(&round) => {
                     match fan_out.next().await {
-                        Some((index, reply)) => round.vote(index, self.vote(index, reply)),
+                        Some((index, reply)) => round.vote(index, self.vote(reply)),
                         None => round.close(),
                     }
                 }
@@ -154,41 +155,43 @@ impl<'a> AcquireRounds<'a> {
                 }
                 // Every majority has a node with the lease, unless the lease has ended or was
                 // adopted.
-                Verdict::Agreed(_) if self.lease.is_some() && !found.load(Ordering::Relaxed) => {
+                Verdict::Agreed(_) if take.from.is_some() && !self.is_found => {
                     return (round, Verdict::Refused);
                 }
-                verdict => return (round, verdict),
+                verdict => {
+                    self.late = fan_out.into_pending().into();
+                    return (round, verdict);
+                }
             }
         }
     }
 
     /// Turns the reply of a node into a vote.
-    fn vote(&mut self, index: usize, reply: Result<TimedAnswer, StoreError>) -> Vote {
-        let timed = match reply {
-            Ok(timed) => timed,
+    fn vote(&mut self, reply: Result<(TimedAnswer, bool), StoreError>) -> Vote {
+        let (timed, had_lease) = match reply {
+            Ok(answered) => answered,
             Err(error) => {
                 let may_hold = error.may_have_executed();
-                if !may_hold {
-                    self.holds[index] = NodeHold::NotHeld;
-                }
                 self.errors.push(error);
                 return Vote::Silent(may_hold);
             }
         };
-        self.holds[index] = NodeHold::NotHeld;
-        if let Some((token, hold)) = granted(&timed) {
-            self.holds[index] = hold;
-            self.nodes.ballots.lock().saw(token);
-            return Vote::Granted(token);
-        }
+        self.is_found |= had_lease;
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
-            Reply::Stale => Vote::Stale,
+            Reply::Closed => Vote::Closed,
+            Reply::Granted(grant) => {
+                self.nodes.ballots.lock().saw(grant.token);
+                Vote::Granted(grant.token)
+            }
             // An answer about a wrong clock, at the node or here, says nothing about the holder of
             // the lock.
-            Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
+            Reply::Refused(Refusal::Ballot) => {
+                self.is_ballot_refused = true;
+                Vote::Silent(false)
+            }
             Reply::Refused(refusal) => Vote::Refused(*refusal),
-            reply @ (Reply::NotHeld { .. } | Reply::Revoked(_)) => {
+            reply @ (Reply::NotHeld | Reply::Revoked) => {
                 self.without.add(NodeVote::from(reply));
                 Vote::Busy(Duration::ZERO)
             }
@@ -199,73 +202,67 @@ impl<'a> AcquireRounds<'a> {
     /// Brings the nodes of a majority to the same token. Only then does every later majority have a
     /// node that grants no lower token.
     async fn commit(&mut self, round: &mut Round, token: FencingToken, behind: &[usize]) {
-        let nodes = self.nodes;
-        let (id, ttl) = (self.request.id, self.request.ttl);
-        let mut fan_out = FanOut::new(nodes, nodes.clock.now() + nodes.acquire_timeout(ttl));
+        let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
+        let mut fan_out = FanOut::new(nodes, nodes.clock.now() + nodes.acquire_timeout(*ttl));
+        let description = Description::new(token, request.info.clone());
+        let keep = Keep::new(request.clone(), *ttl).with_description(Some(Box::new(description)));
         for index in behind {
-            let action = Action::Commit { id, token, ttl };
+            let action = Action::Keep(keep.clone());
             fan_out.ask(*index, Operation::On { name: self.name.clone(), action });
         }
         while !matches!(round.verdict(), Verdict::Agreed(_))
             && let Some((index, reply)) = fan_out.next().await
         {
-            let granted = reply.ok().and_then(|timed| granted(&timed));
-            let vote = granted.map_or(Vote::Silent(true), |(token, hold)| {
-                self.holds[index] = hold;
-                Vote::Granted(token)
-            });
-            round.vote(index, vote);
+            let is_kept = reply.is_ok_and(|timed| matches!(timed.answer.reply, Reply::Kept { .. }));
+            round.vote(index, if is_kept { Vote::Granted(token) } else { Vote::Silent(true) });
         }
     }
 
-    /// The answer to a round that was won. It is stale if another caller has the attempt now: that
+    /// The answer to a round that was won. The attempt is closed if another caller has it now: that
     /// caller gets the same grants.
-    pub(super) fn won(self, token: FencingToken) -> Answer {
-        let Self { nodes, request, started, run, .. } = self;
-        let left = quorum_validity(&self.holds, nodes.needed, started);
+    pub(super) fn won(self, round: &Round, token: FencingToken) -> Answer {
+        let Self { nodes, take, started, run, late, .. } = self;
+        let may_arrive = |vote: &Vote| vote.trace() == Trace::MayBeHeld;
         let known = KnownLease {
-            nonce: request.nonce,
-            info: request.info.clone(),
-            ttl: request.ttl,
+            ttl: take.ttl,
             token,
-            unanswered: self.holds.iter().map(|word| *word == NodeHold::Open).collect(),
-            holds: self.holds,
-            until: started + left,
+            unanswered: round.votes().iter().map(may_arrive).collect(),
+            late,
+            until: started + take.ttl,
         };
-        let Some(mut leases) = run.leases() else { return nodes.answer(started, Reply::Stale) };
-        leases.insert(request.id, known, nodes.clock.now());
-        drop(leases);
-        let deadline_us = micros((started + left).since_origin());
-        nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
+        let Some(mut leases) = run.leases() else { return Answer::untimed(Reply::Closed) };
+        leases.insert(take.request.id, known, nodes.clock.now());
+        Answer::untimed(Reply::Granted(Grant::new(token)))
     }
 
-    /// Cancels the attempt at all nodes that have granted it, or may have granted it without an
-    /// answer. A cancel is enough, because no caller has had the lease. Waits for the nodes that
-    /// hold the lease: otherwise the minority that this attempt still holds would be in the way of
-    /// a retry. Returns false, and cancels nothing, if another caller has the attempt now.
+    /// Ends the attempt at all nodes that have granted it, or may have granted it without an
+    /// answer. Waits for the nodes that hold the lease: otherwise the minority that this attempt
+    /// still holds would be in the way of a retry. Returns false, and ends nothing, if another
+    /// caller has the attempt now.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool, StoreError> {
-        let (nodes, id) = (self.nodes, self.request.id);
-        let now = nodes.clock.now();
+        let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
+        let (id, now) = (request.id, nodes.clock.now());
         match self.run.leases() {
-            Some(mut leases) => leases.end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE)),
+            Some(mut leases) => leases.end(id, now, now + (*ttl).max(LATEST)),
             None => return Ok(false),
         };
+        let end = |closes| Action::End(End::new(request.clone()).with_closes(closes));
         let mut actions = Vec::new();
         let mut holding = 0;
         for (index, vote) in round.votes().iter().enumerate() {
             match vote.trace() {
                 Trace::Held => {
-                    actions.push((index, Action::Cancel { id, unanswered: false }));
+                    actions.push((index, end(false)));
                     holding += 1;
                 }
                 Trace::MayBeHeld => {
                     self.is_ending = true;
-                    actions.push((index, Action::Cancel { id, unanswered: true }));
+                    actions.push((index, end(true)));
                 }
                 Trace::None => {}
             }
         }
-        let mut replies = cleanup::start(nodes, self.name, id, actions, self.request.ttl)?;
+        let mut replies = cleanup::start(nodes, self.name, id, actions, *ttl)?;
         while holding > 0 {
             let Some((index, outcome)) = replies.recv().await else { break };
             if round.votes()[index].trace() == Trace::Held {
@@ -308,7 +305,7 @@ impl<'a> AcquireRounds<'a> {
         let busy = round.count(|vote| matches!(vote, Vote::Busy(_)));
         let reply = match round.refusal() {
             Some(refusal) if busy == 0 => Reply::Refused(refusal),
-            Some(_) | None if round.count(|vote| vote == Vote::Stale) > 0 => Reply::Stale,
+            Some(_) | None if round.count(|vote| vote == Vote::Closed) > 0 => Reply::Closed,
             Some(_) | None => {
                 let mut retry_after = round.retry_after();
                 if round.is_split() {
@@ -317,7 +314,7 @@ impl<'a> AcquireRounds<'a> {
                 Reply::Busy { retry_after }
             }
         };
-        Ok(nodes.answer(self.started, reply))
+        Ok(Answer::untimed(reply))
     }
 
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
@@ -331,46 +328,31 @@ impl<'a> AcquireRounds<'a> {
     }
 }
 
-/// Sends the acquire or the adoption to one node, with times by the node's clock.
+/// Sends the take to one node. Also returns whether the node had the lease to adopt.
+///
+/// A node that never had the lease was not needed for its grant, and grants the name to any
+/// adopter. If it refused, two adopters could each get half of the nodes that have the lease, and
+/// neither would have a majority. Such nodes alone are not enough: if no node of a majority has the
+/// lease, the lease has ended. A node from which the lease was adopted grants nothing.
 async fn ask_one(
-    nodes: &Nodes,
-    index: usize,
-    (name, request, lease): (&LockName, &Acquire, Option<HandedOut>),
-    (ballot_us, found): (Option<u64>, &AtomicBool),
-) -> Result<TimedAnswer, StoreError> {
-    let (node, clock) = (&nodes.nodes[index], &nodes.clock);
+    node: Arc<Node>,
+    name: LockName,
+    take: Take,
+) -> Result<(TimedAnswer, bool), StoreError> {
     let on = |action| Operation::On { name: name.clone(), action };
-    if !node.has_sample() {
-        node.ask(on(Action::Inspect { limit: 0 })).await?;
-    }
-    let (mut asked_again, mut lease) = (false, lease);
-    loop {
-        let now = clock.now();
-        let counts_us = request.not_after_us.saturating_sub(micros(now.since_origin()));
-        let not_after_us = node.not_after_us(name, now, Duration::from_micros(counts_us));
-        let acquire = request
-            .clone()
-            .with_wait(false)
-            .with_not_after(not_after_us.unwrap_or(request.not_after_us))
-            .with_ballot(ballot_us);
-        let action = match lease {
-            None => Action::Acquire(acquire),
-            Some(lease) => Action::Adopt(lease.adoption(acquire)),
-        };
-        let timed = node.ask(on(action)).await?;
-        // If the node does not know the lease, it is asked to grant the name.
-        let has_ballots = ballot_us.is_some();
-        if lease.take_if(|lease| has_ballots && lease.is_unknown_to(&timed)).is_some() {
-            continue;
+    let (adopts, has_ballot) = (take.from.is_some(), take.ballot_us.is_some());
+    let timed = node.ask(on(Action::Take(take.clone()))).await?;
+    match timed.answer.reply {
+        Reply::Granted(_) => Ok((timed, adopts)),
+        // Nodes without ballots do not remember which leases were taken over.
+        Reply::NotHeld if adopts && has_ballot => {
+            Ok((node.ask(on(Action::Take(take.with_from(None)))).await?, false))
         }
-        if lease.is_some() && matches!(timed.answer.reply, Reply::Granted(_)) {
-            found.store(true, Ordering::Relaxed);
+        // Its clock, or that of this machine, was set. The next ballot needs a new reading.
+        Reply::Refused(Refusal::Ballot) => {
+            node.ask(on(Action::Look { limit: 0 })).await?;
+            Ok((timed, false))
         }
-        // The node's clock was set forward since its last answer. This answer has brought a new
-        // sample.
-        let was_late = timed.answer.reply == Reply::Late;
-        if !was_late || std::mem::replace(&mut asked_again, true) {
-            return Ok(timed);
-        }
+        _ => Ok((timed, false)),
     }
 }

@@ -7,57 +7,44 @@
 use std::sync::Arc;
 
 use leasehold_core::quorum::{Verdict, Vote};
-use leasehold_core::{Adopt, Answer, HolderId, LockName, Reply, StoreError};
+use leasehold_core::{Answer, HolderId, LockName, Reply, StoreError, Take};
 
 use super::acquire::AcquireRounds;
-use super::leases::HandedOut;
-use super::nested;
 use super::nodes::Nodes;
 
 /// Adopts a lease.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
-    adopt: &Adopt,
+    take: &Take,
+    from: HolderId,
 ) -> Result<Answer, StoreError> {
-    let Some(token) = adopt.token else { return Err(nested(name)) };
-    // So the new token is higher than the adopted one already in the first round.
-    nodes.ballots.lock().saw(token);
-    let mut attempt = AcquireRounds::new(nodes, name, &adopt.request);
-    attempt.lease = Some(HandedOut { holder: adopt.from, token });
-    attempt.adopt(adopt.from).await
-}
-
-impl AcquireRounds<'_> {
-    async fn adopt(mut self, from: HolderId) -> Result<Answer, StoreError> {
-        let (nodes, started) = (self.nodes, self.started);
-        if let Some(answer) = self.without_a_round().await? {
-            return Ok(answer);
+    let mut attempt = AcquireRounds::new(nodes, name, take);
+    if let Some(answer) = attempt.without_a_round().await? {
+        return Ok(answer);
+    }
+    let (round, verdict) = attempt.round(nodes.patience()).await;
+    match verdict {
+        Verdict::Agreed(token) => {
+            nodes.leases.lock().remove(from);
+            Ok(attempt.won(&round, token))
         }
-        let (round, verdict) = self.round(nodes.patience()).await;
-        match verdict {
-            Verdict::Agreed(token) => {
-                nodes.leases.lock().remove(from);
-                Ok(self.won(token))
-            }
-            Verdict::Refused => {
-                self.let_go(&round).await?;
-                let is_stale = round.count(|vote| vote == Vote::Stale) > 0
-                    && round.count(|vote| matches!(vote, Vote::Busy(_))) == 0;
-                let reply = match round.refusal() {
-                    Some(refusal) => Reply::Refused(refusal),
-                    None if is_stale => Reply::Stale,
-                    None => self.without.loss(),
-                };
-                Ok(nodes.answer(started, reply))
-            }
-            Verdict::Commit { .. } | Verdict::Open | Verdict::TooFew => {
-                let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));
-                self.lost(&round, &verdict).map_err(|error| match granted {
-                    0 => error,
-                    _ => error.maybe_executed(),
-                })
-            }
+        Verdict::Refused => {
+            attempt.let_go(&round).await?;
+            let is_closed = round.count(|vote| vote == Vote::Closed) > 0
+                && round.count(|vote| matches!(vote, Vote::Busy(_))) == 0;
+            Ok(Answer::untimed(match round.refusal() {
+                Some(refusal) => Reply::Refused(refusal),
+                None if is_closed => Reply::Closed,
+                None => attempt.without.loss(),
+            }))
+        }
+        Verdict::Commit { .. } | Verdict::Open | Verdict::TooFew => {
+            let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));
+            attempt.lost(&round, &verdict).map_err(|error| match granted {
+                0 => error,
+                _ => error.maybe_executed(),
+            })
         }
     }
 }

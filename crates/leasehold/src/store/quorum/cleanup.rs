@@ -12,11 +12,11 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::Backoff;
-use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::fan_out::FanOut;
+use super::leases::LATEST;
 use super::node::{Listener, Node, NodeReply};
 use super::nodes::Nodes;
 use crate::background;
@@ -75,8 +75,8 @@ impl Drop for PendingCleanup {
 }
 
 /// Sends an action to each of some nodes, again and again until it is answered or no longer
-/// matters. It no longer matters once the ttl has ended the hold, and [`NOT_AFTER`] is over, so
-/// that no late acquire is granted. Returns a channel with the next reply of each node.
+/// matters. It no longer matters once the ttl has ended the hold, and [`LATEST`] is over. Returns a
+/// channel with the next reply of each node.
 pub(super) fn start(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -90,7 +90,7 @@ pub(super) fn start(
     if cleanups.is_empty() {
         return Ok(receiver);
     }
-    let until = nodes.clock.now() + ttl.max(NOT_AFTER);
+    let until = nodes.clock.now() + ttl.max(LATEST);
     let (all, name) = (Arc::clone(nodes), name.clone());
     let task = async move {
         let each = cleanups.into_iter().map(|(cleanup, action)| {

@@ -1,28 +1,29 @@
 //! One request to many nodes at the same time. Each node has only a limited time.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::quorum::{NodeVote, RenewTally};
-use leasehold_core::{BoxFuture, Instant, Operation, Reply, StoreError};
+use leasehold_core::{Action, BoxFuture, Instant, LockName, Operation, Reply, StoreError};
 
-use super::node::{NodeReply, no_answer};
+use super::node::{NodeReply, Pending, no_answer};
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
 /// Requests under way. The drop gives up the requests without an answer.
-pub(super) struct FanOut<'a, T = TimedAnswer> {
-    nodes: &'a Nodes,
+pub(super) struct FanOut<'n, 'a, T = TimedAnswer> {
+    nodes: &'n Nodes,
     sent: Instant,
     pending: Vec<usize>,
-    replies: FuturesUnordered<BoxFuture<'a, NodeReply<T>>>,
+    replies: Pending<'a, T>,
     timer: BoxFuture<'static, ()>,
     is_over: bool,
 }
 
-impl<'a, T: Send + 'a> FanOut<'a, T> {
+impl<'n, 'a, T: Send + 'a> FanOut<'n, 'a, T> {
     /// A fan-out without requests yet. Its requests have time until `until`.
-    pub(super) fn new(nodes: &'a Nodes, until: Instant) -> Self {
+    pub(super) fn new(nodes: &'n Nodes, until: Instant) -> Self {
         Self {
             nodes,
             sent: nodes.clock.now(),
@@ -60,13 +61,38 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         self.nodes.nodes[index].did_not_answer(self.sent);
         Some((index, Err(no_answer())))
     }
+
+    /// The answers that have not come. They come whether or not somebody waits.
+    pub(super) fn into_pending(self) -> Pending<'a, T> {
+        self.replies
+    }
 }
 
-impl<'a> FanOut<'a> {
+impl<'n: 'a, 'a> FanOut<'n, 'a> {
     /// Asks one node.
     pub(super) fn ask(&mut self, index: usize, operation: Operation) {
         let nodes = self.nodes;
         self.add(index, nodes.nodes[index].ask(operation));
+    }
+}
+
+/// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong clock of
+/// this machine would be refused.
+pub(super) async fn know_clocks(nodes: &Nodes, name: &LockName, limit: Duration) {
+    let now = nodes.clock.now();
+    let is_unknown = |index: &usize| nodes.nodes[*index].token_us(now).is_none();
+    let unknown: Vec<usize> = (0..nodes.len()).filter(is_unknown).collect();
+    let mut missing = (nodes.needed + unknown.len()).saturating_sub(nodes.len());
+    if missing == 0 || !nodes.records_tokens() {
+        return;
+    }
+    let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
+    let mut fan_out = FanOut::new(nodes, now + limit);
+    unknown.into_iter().for_each(|index| fan_out.ask(index, look.clone()));
+    while missing > 0
+        && let Some((_, outcome)) = fan_out.next().await
+    {
+        missing -= usize::from(outcome.is_ok());
     }
 }
 
@@ -87,13 +113,6 @@ impl Replies {
 
     pub(super) fn count(&self, of: impl Fn(&Reply) -> bool) -> usize {
         self.answers.iter().filter(|reply| of(reply)).count()
-    }
-
-    /// What the replies say about one lease.
-    pub(super) fn tally(&self, nodes: &Nodes) -> RenewTally {
-        let mut tally = nodes.tally();
-        self.answers.iter().for_each(|reply| tally.add(NodeVote::from(reply)));
-        tally
     }
 
     /// The error if too few nodes answered for the outcome to be known.

@@ -1,33 +1,71 @@
-//! The state of each lease: how every node holds it, by the node's last reply.
+//! The state of each lease at this client, and the attempts that must not be sent again.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use leasehold_core::model::NOT_AFTER;
-use leasehold_core::quorum::NodeHold;
-use leasehold_core::{Acquire, Adopt, FencingToken, Grant, HolderId, HolderInfo, Instant, Reply};
+use futures_util::{FutureExt as _, StreamExt as _};
+use leasehold_core::model::Times;
+use leasehold_core::{FencingToken, HolderId, Instant};
 
+use super::node::Pending;
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
+
+/// The time for which nodes remember an attempt that has ended: 60 s. A copy of its requests that
+/// is later than that counts as lost.
+pub(super) const LATEST: Duration = Duration::from_millis(Times::USUAL.closed_ms);
 
 /// From this number of entries on, those that no longer matter are removed.
 const SWEEP_AT: usize = 1024;
 
+/// Answers to the takes of a round that was won without them.
+#[derive(Default)]
+pub(super) struct LateAnswers(Pending<'static, (TimedAnswer, bool)>);
+
+impl From<Pending<'static, (TimedAnswer, bool)>> for LateAnswers {
+    fn from(pending: Pending<'static, (TimedAnswer, bool)>) -> Self {
+        Self(pending)
+    }
+}
+
+impl fmt::Debug for LateAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LateAnswers").field(&self.0.len()).finish()
+    }
+}
+
 /// The facts about a lease at this client.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct KnownLease {
-    pub(super) nonce: u64,
-    pub(super) info: HolderInfo,
+    /// The longest ttl that a node was asked for.
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
-    /// How each node holds the lease.
-    pub(super) holds: Vec<NodeHold>,
-    /// The nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they
-    /// answer to a later request. At these nodes, a release must leave a tombstone.
+    /// The nodes at which a copy of a take may still arrive, whatever they answer to a later
+    /// request. There, a release must leave the memory that the attempt has ended.
     pub(super) unanswered: Vec<bool>,
-    /// The end of the lease, by the last answer to its holder.
+    pub(super) late: LateAnswers,
+    /// The end of the lease, by the last renewal that a majority has granted.
     pub(super) until: Instant,
+}
+
+impl KnownLease {
+    /// Hears of the answers that have come since the lease was won. Usually that is the last
+    /// node's: then a release leaves nothing there.
+    pub(super) fn hear(&mut self) {
+        while let Some(Some((index, answer))) = self.late.0.next().now_or_never() {
+            self.unanswered[index] = answer.is_err_and(|error| error.may_have_executed());
+        }
+    }
+
+    /// Records that another take is sent to a node. From now on, it is not known which of its
+    /// requests a node has yet to answer.
+    pub(super) fn send_again(&mut self, index: usize) {
+        self.hear();
+        self.late.0.clear();
+        self.unanswered[index] = true;
+    }
 }
 
 /// All leases of the clients of one quorum in this process.
@@ -65,8 +103,8 @@ impl Leases {
             return;
         }
         // Nothing renews these leases any more: they were handed to another process, or expire.
-        // After another ttl, no late copy of their acquire can arrive either.
-        self.known.retain(|_, known| known.until + known.ttl.max(NOT_AFTER) > now);
+        // Some time later, no late copy of their takes arrives either.
+        self.known.retain(|_, known| known.until + known.ttl.max(LATEST) > now);
         self.over.retain(|_, until| *until > now);
         self.sweep_at = SWEEP_AT.max(2 * (self.known.len() + self.over.len()));
     }
@@ -85,12 +123,11 @@ impl Leases {
         self.known.remove(&id)
     }
 
-    /// Marks an attempt that must not be sent again: a cancel of it may still be on its way, and
-    /// would end the lease of a later request on some node. Returns true if it was marked before.
-    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) -> bool {
-        let was_over = self.over.insert(id, until).is_some();
+    /// Marks an attempt that must not be sent again: its end may still be on its way, and
+    /// would end the lease of a later request on some node.
+    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) {
+        self.over.insert(id, until);
         self.sweep(now);
-        was_over
     }
 
     /// Removes the mark of an attempt, because nothing of it is on its way any more.
@@ -100,37 +137,6 @@ impl Leases {
 
     pub(super) fn is_over(&self, id: HolderId) -> bool {
         self.over.contains_key(&id)
-    }
-}
-
-/// A lease, as it was handed out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HandedOut {
-    pub(super) holder: HolderId,
-    pub(super) token: FencingToken,
-}
-
-impl HandedOut {
-    /// The request to one node. It adopts the lease, whatever token the node has granted the lease
-    /// with.
-    pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
-        // Nodes that record no tokens do not agree on one. With this ballot, each of them grants a
-        // higher token.
-        let ballot_us = acquire.ballot_us.or(Some(self.token.micros() + 1));
-        Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
-    }
-
-    /// Whether a node has never granted the lease, nor any later one. Such a node was not needed
-    /// for the grant, and grants the name to any adopter. If it refused, two adopters could each
-    /// get half of the nodes that have the lease, and neither would have a majority. Such nodes
-    /// alone are not enough: if no node of a majority has granted the lease, the lease has ended.
-    pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
-        match &timed.answer.reply {
-            Reply::NotHeld { newest } => {
-                newest.is_none_or(|newest| newest.micros() < self.token.micros())
-            }
-            _ => false,
-        }
     }
 }
 
@@ -170,20 +176,6 @@ impl Drop for Run<'_> {
             leases.runs.remove(&self.id);
         }
     }
-}
-
-/// The token of a lease that a node has granted, and how the node holds it.
-pub(super) fn granted(timed: &TimedAnswer) -> Option<(FencingToken, NodeHold)> {
-    match &timed.answer.reply {
-        Reply::Granted(grant) => Some((grant.token, held(timed, grant))),
-        _ => None,
-    }
-}
-
-/// How a node holds a lease that it has granted.
-pub(super) fn held(timed: &TimedAnswer, grant: &Grant) -> NodeHold {
-    let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
-    NodeHold::Held { sent: timed.sent, left: Duration::from_micros(left_us) }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub(super) async fn run(
     prefix: String,
     limit: u32,
 ) -> Result<Answer, StoreError> {
-    let started = nodes.clock.now();
     let replies = ask(nodes, Operation::List { prefix, limit }, |_| false).await;
     let answered = replies.answers.len();
     if answered < nodes.needed {
@@ -32,11 +31,11 @@ pub(super) async fn run(
     // If the limit has cut a list short, the node may have a name that is missing from the list.
     let least = if is_cut { 1 } else { nodes.least(answered) };
     let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
-    Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
+    Ok(Answer::untimed(Reply::Names(names.take(limit as usize).collect())))
 }
 
 /// Returns the pages of one node, then those of the next. A name that is held on a majority is on
-/// the pages of any majority of the nodes. A name on fewer nodes is listed, too, and inspecting it
+/// the pages of any majority of the nodes. A name on fewer nodes is listed, too, and a look at it
 /// shows no holder. A node that does not answer is skipped, as long as a majority is left.
 pub(super) async fn page(
     nodes: &Arc<Nodes>,
@@ -44,13 +43,12 @@ pub(super) async fn page(
     after: Option<&str>,
     keys: u32,
 ) -> Result<Answer, StoreError> {
-    let started = nodes.clock.now();
     let Some(place) = after.map_or(Some(PageEnd::default()), PageEnd::parse) else {
         let why = format!("{after:?} is no end of a page of this store: begin anew");
         return Err(StoreError::new(StoreErrorKind::Unsupported, why));
     };
     let Some(node) = nodes.nodes.get(place.node) else {
-        return Ok(nodes.answer(started, Reply::Page(Page::default())));
+        return Ok(Answer::untimed(Reply::Page(Page::default())));
     };
     let operation = Operation::ListPage { prefix, after: place.after.map(str::to_owned), keys };
     let (mut page, missing, next) = match nodes.in_time(node.ask(operation)).await {
@@ -76,7 +74,7 @@ pub(super) async fn page(
         None if place.node + 1 < nodes.len() => Some(format!("{}:{missing}:", place.node + 1)),
         None => None,
     };
-    Ok(nodes.answer(started, Reply::Page(page)))
+    Ok(Answer::untimed(Reply::Page(page)))
 }
 
 /// The end of a page: the node, the number of nodes before it that did not answer, and the position

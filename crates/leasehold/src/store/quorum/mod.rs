@@ -3,23 +3,23 @@
 mod acquire;
 mod adopt;
 mod cleanup;
+mod end;
 mod fan_out;
-mod inspect;
+mod keep;
 mod leases;
 mod list;
+mod look;
 mod messages;
 mod node;
 mod nodes;
-mod release;
-mod renew;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Clock, InvalidInput, LockName, Mode, Operation,
-    RenewLease, StoreError, StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, Clock, End, InvalidInput, Keep, LockName, Mode, Operation,
+    StoreError, StoreErrorKind, Take,
 };
 
 use self::acquire::AcquireRounds;
@@ -58,8 +58,8 @@ const NODES: (usize, usize) = (3, 9);
 ///   The nodes need not show the same time, because a lease ends on each node by the node's own
 ///   clock. If a replica takes over a node, the node's quarantine covers the difference of clocks.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
-///   a token is stored on a majority before it is given out, and every later majority has one of
-///   those nodes.
+///   the counters of a majority reach a token before it is given out, and every later majority has
+///   one of those nodes.
 /// - A minority that is down, unreachable or slow delays nothing: nodes are asked at the same time,
 ///   and a call ends as soon as its outcome is certain. But until it is back, fewer other nodes can
 ///   fail without harm.
@@ -85,8 +85,8 @@ const NODES: (usize, usize) = (3, 9);
 /// majority of the new list shares a node with each of those majorities. Clients warn of the other
 /// list meanwhile, as they should.
 ///
-/// If you write your own stores as nodes, they need to keep a record for 30 s at least after its
-/// last use. A store that forgets a name sooner could grant it with a lower token than before.
+/// If you write your own stores as nodes, each needs a counter that never goes back: a store that
+/// forgets its counter could grant a name with a lower token than before.
 ///
 /// # What it cannot do
 ///
@@ -144,32 +144,31 @@ impl Quorum {
             Operation::ListPage { prefix, after, keys } => {
                 return list::page(nodes, prefix, after.as_deref(), keys).await;
             }
-            Operation::Renew(renewals) => return renew::renew(nodes, renewals).await,
+            Operation::Keep(leases) => return keep::many(nodes, leases).await,
             Operation::On { name, action } => (name, action),
             _ => return Err(StoreError::unknown_request()),
         };
-        if action.request().is_some_and(|request| request.mode != Mode::Exclusive) {
+        let request = match &action {
+            Action::End(End { request, .. })
+            | Action::Keep(Keep { request, .. })
+            | Action::Take(Take { request, .. }) => Some(request),
+            _ => None,
+        };
+        if request.is_some_and(|request| request.mode != Mode::Exclusive) {
             return Err(mutexes_only(&name));
         }
         match action {
-            Action::Acquire(request) => AcquireRounds::new(nodes, &name, &request).run().await,
-            Action::Adopt(request) => adopt::run(nodes, &name, &request).await,
-            Action::Cancel { id, unanswered } => {
-                release::cancel(nodes, &name, id, unanswered).await
+            Action::End(end) => end::end(nodes, &name, &end).await,
+            Action::Keep(keep) => keep::one(nodes, &name, keep).await,
+            Action::Look { limit } => look::run(nodes, &name, limit).await,
+            Action::Revoke { id, force } => end::revoke(nodes, &name, id, force).await,
+            Action::Take(Take { ballot_us: Some(_), .. } | Take { claim: Some(_), .. }) => {
+                Err(nested(&name))
             }
-            Action::Commit { .. } | Action::Reclaim(_) => Err(nested(&name)),
-            Action::Describe { id, info } => renew::describe(nodes, &name, id, info).await,
-            Action::Inspect { limit } => inspect::run(nodes, &name, limit).await,
-            Action::Poll { id, ttl } => renew::poll(nodes, name, id, ttl).await,
-            Action::Release { id, cooldown, unanswered } => {
-                release::release(nodes, &name, id, cooldown, unanswered).await
-            }
-            Action::Renew { id, ttl } => {
-                renew::renew_one(nodes, RenewLease::new(name, id, ttl)).await
-            }
-            Action::Revoke { id, token, force } => {
-                release::revoke(nodes, &name, id, token, force).await
-            }
+            Action::Take(take) => match take.from {
+                Some(from) => adopt::run(nodes, &name, &take, from).await,
+                None => AcquireRounds::new(nodes, &name, &take).run().await,
+            },
             _ => Err(StoreError::unknown_request()),
         }
     }
@@ -185,7 +184,7 @@ impl Store for Quorum {
             permits: false,
             publishes_releases: all(|can| can.publishes_releases),
             queued: false,
-            // Each renewal already restores a lease at the nodes that have forgotten it.
+            // Each renewal already restores a lease at the nodes that lack it.
             reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
             shared: false,

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{
@@ -69,6 +69,9 @@ struct Presence {
 
 /// The number of a node, and its answer or its error.
 pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
+
+/// Answers of nodes that have not come yet.
+pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
 
 /// A receiver of the answers of nodes that end an attempt.
 pub(super) type Listener = UnboundedSender<NodeReply>;
@@ -230,9 +233,9 @@ impl Node {
 
     /// Asks the node whether it answers again.
     async fn probe(&self, name: &LockName) {
-        let inspect = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
+        let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
         let sent = self.store.clock.now();
-        let asking = std::pin::pin!(self.store.send(inspect, sent));
+        let asking = std::pin::pin!(self.store.send(look, sent));
         match select(asking, self.store.clock.sleep_until(sent + PROBE_PATIENCE)).await {
             Either::Left((Ok(_), _)) => self.answered(),
             // A refusal is an answer.
@@ -243,27 +246,10 @@ impl Node {
 
     // ---- its clock
 
-    /// Whether there is a sample of the node's clock.
-    pub(super) fn has_sample(&self) -> bool {
-        self.store.has_sample()
-    }
-
     /// A lower bound of the node's token time at `now`.
     pub(super) fn token_us(&self, now: Instant) -> Option<u64> {
         let sample = self.store.newest_of_all()?;
         Some(sample.token_us?.saturating_add(micros(now.saturating_since(sample.received))))
-    }
-
-    /// The latest time, by the node's clock, at which a request that is sent at `now` may be
-    /// executed. The request is valid for `span`, but for no longer than [`NOT_AFTER`].
-    pub(super) fn not_after_us(
-        &self,
-        name: &LockName,
-        now: Instant,
-        span: Duration,
-    ) -> Option<u64> {
-        let latest_us = self.store.latest_us(name, now)?;
-        Some(latest_us.saturating_add(micros(span.min(NOT_AFTER))))
     }
 }
 
@@ -293,7 +279,7 @@ fn is_out_of_reach(error: &StoreError) -> bool {
 fn name_of(operation: &Operation) -> Option<&LockName> {
     match operation {
         Operation::On { name, .. } => Some(name),
-        Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
+        Operation::Keep(leases) => leases.first().map(|(name, _)| name),
         _ => None,
     }
 }

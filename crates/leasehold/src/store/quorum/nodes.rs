@@ -6,8 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::quorum::{Ballots, RenewTally, majority};
-use leasehold_core::time::micros;
-use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{Clock, Instant, LockName, StoreError, StoreErrorKind};
 
 use super::leases::Leases;
 use super::node::{Node, no_answer, seed};
@@ -92,13 +91,6 @@ impl Nodes {
 
     pub(super) fn all_can(&self, can: fn(Capabilities) -> bool) -> bool {
         self.nodes.iter().all(|node| can(node.store.inner.capabilities()))
-    }
-
-    /// An answer at the client's own time: leases of a quorum end by the client's clock, because
-    /// each node has a different one.
-    pub(super) fn answer(&self, at: Instant, reply: Reply) -> Answer {
-        let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
-        Answer::new(now, reply)
     }
 
     /// How many of the answering nodes must have a hold or a name so that, together with all silent

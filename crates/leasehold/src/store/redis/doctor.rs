@@ -48,10 +48,12 @@ const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"]
 /// The commands must be complete. If arguments are missing, a server looks for keys behind the last
 /// argument, and Redis 7.0 crashes.
 const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfsync, del KEY, \
-    exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
-    hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, pexpireat KEY 1, \
-    pexpiretime KEY, ping, publish CHANNEL m, role, select 1, set KEY v, \
-    spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1";
+    exec, exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
+    hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, incrby KEY 1, lpos KEY v, \
+    lrange KEY 0 1, ltrim KEY 0 1, mget KEY, multi, pexpire KEY 1, pexpireat KEY 1, \
+    pexpiretime KEY, ping, pttl KEY, publish CHANNEL m, role, rpush KEY v, select 1, set KEY v, \
+    spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1, \
+    zadd KEY 1 v, zcard KEY, zrange KEY 0 1, zrank KEY v, zrem KEY v, zscore KEY v";
 
 /// Examines every server of a store.
 ///

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Answer, ClientId, HolderId, LockName, Mode, RenewLease};
+use leasehold_core::{
+    Action, Answer, ClientId, HolderId, HolderInfo, Keep, LockName, Mode, Request,
+};
 use redis::Value;
 
 use super::connection::bundle;
@@ -18,19 +20,6 @@ use super::topology::{cluster, role};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A call whose arguments differ from those of its layout.
-#[derive(Debug)]
-pub struct Scene {
-    /// The calls before it.
-    pub before: Vec<Call<Answer>>,
-    /// The call as made by its layout.
-    pub call: Call<Answer>,
-    /// The changed arguments.
-    pub args: Vec<Vec<u8>>,
-    /// Calls of other clients after it, which must be answered.
-    pub after: Vec<Call<Answer>>,
-}
-
 /// Every layout, with a short prefix.
 fn layouts() -> [Box<dyn Layout>; 4] {
     let prefix = "p:".to_owned();
@@ -41,7 +30,7 @@ fn layouts() -> [Box<dyn Layout>; 4] {
         fenced,
     };
     [
-        Box::new(Native { prefix: prefix.clone() }),
+        Box::new(Native::new(&*prefix, false)),
         Box::new(Plain { prefix: prefix.clone() }),
         Box::new(redisson(false)),
         Box::new(redisson(true)),
@@ -55,9 +44,9 @@ fn name() -> Option<LockName> {
 /// A call of every kind.
 fn calls(layout: &dyn Layout, actions: &[Action]) -> Vec<Call<Answer>> {
     let Some(name) = name() else { return Vec::new() };
-    let lease = RenewLease::new(name.clone(), id(1), TTL);
+    let lease = (name.clone(), Keep::new(request(1, Mode::Exclusive), TTL));
     let on = actions.iter().filter_map(|action| layout.act(&name, action).ok());
-    on.chain([layout.renew(std::slice::from_ref(&lease))]).collect()
+    on.chain([layout.keep(std::slice::from_ref(&lease))]).collect()
 }
 
 /// Reads bytes as the reply to each kind of call.
@@ -99,9 +88,9 @@ pub(in crate::store) fn packed_reply(bytes: &[u8], actions: &[Action]) {
 fn read(value: &Value, actions: &[Action]) {
     for call in layouts().iter().flat_map(|layout| calls(&**layout, actions)) {
         drop(call.answer(value.clone()));
+        drop(bundle::replies(&call, 3, value.clone()));
     }
     let _ = reply::time(value.clone());
-    drop(bundle::replies(3, value.clone()));
     drop(role::field(value, "role"));
     let asked = Address { host: "asked".to_owned(), port: 6379 };
     if let Some(map) = cluster::slots::Map::parse(value.clone(), &asked) {
@@ -119,9 +108,9 @@ fn read(value: &Value, actions: &[Action]) {
 pub(in crate::store) fn message(bytes: &[u8]) {
     let _ = reply::message(bytes);
     for layout in layouts() {
-        let _ = layout.is_lock(bytes);
+        let _ = layout.is_lock(bytes, 1);
         if let Some(name) = layout.name(bytes) {
-            assert_eq!(layout.key(&name), bytes, "one name, one key");
+            assert!(bytes.starts_with(&layout.key(&name)), "one name, one key");
         }
     }
     if let Ok(details) = std::str::from_utf8(bytes) {
@@ -130,59 +119,10 @@ pub(in crate::store) fn message(bytes: &[u8]) {
     }
 }
 
-/// Makes a [`Scene`]. The first byte selects the layout, the second the calls before, and the third
-/// the call. The rest changes its arguments: which argument, from which position on, how many
-/// bytes, and their new values. A shorter argument ends at its last byte.
-pub(in crate::store) fn scene(bytes: &[u8], actions: &[Action]) -> Option<Scene> {
-    let (&[layout, before, call], mut changes) = bytes.split_first_chunk()?;
-    let (layouts, name) = (layouts(), name()?);
-    let layout = &*layouts[usize::from(layout) % layouts.len()];
-    let mut calls = calls(layout, actions);
-    let call = calls.swap_remove(usize::from(call) % calls.len());
-    let mut args = call.args.clone();
-    while let Some((&change, rest)) = changes.split_first_chunk() {
-        let [index, from, count] = change.map(usize::from);
-        let (new, rest) = rest.split_at(rest.len().min(count));
-        changes = rest;
-        let index = index % args.len().max(1);
-        let argument = args.get_mut(index)?;
-        let from = argument.len().min(from);
-        let to = argument.len().min(from + count);
-        argument.splice(from..to, new.iter().copied());
-        if new.len() < count {
-            argument.truncate(from + new.len());
-        }
-    }
-    let on = |actions: Vec<Action>| {
-        actions.iter().filter_map(|action| layout.act(&name, action).ok()).collect()
-    };
-    Some(Scene { before: on(acquires(before)), call, args, after: on(releases()) })
-}
-
 fn id(client: u128) -> HolderId {
     HolderId { client: ClientId(client), attempt: 1 }
 }
 
-fn acquire(client: u128, mode: Mode) -> Action {
-    Action::Acquire(Acquire::new(id(client), mode, TTL).with_wait(true))
-}
-
-/// The acquires before the call: none, the caller first, another client first, or two readers
-/// first.
-fn acquires(which: u8) -> Vec<Action> {
-    let (writer, reader) = (Mode::Exclusive, Mode::Shared);
-    match which % 4 {
-        0 => Vec::new(),
-        1 => vec![acquire(1, writer), acquire(3, writer)],
-        2 => vec![acquire(2, writer), acquire(1, writer)],
-        _ => vec![acquire(1, reader), acquire(2, reader), acquire(3, writer), acquire(4, reader)],
-    }
-}
-
-/// The calls after it: all holders release, waiters are granted, and one more client comes.
-fn releases() -> Vec<Action> {
-    let (cooldown, unanswered) = (Duration::ZERO, false);
-    let release = |client| Action::Release { id: id(client), cooldown, unanswered };
-    let last = [Action::Inspect { limit: 9 }, acquire(5, Mode::Exclusive)];
-    (1..=4).map(release).chain(last).collect()
+fn request(client: u128, mode: Mode) -> Request {
+    Request::new(id(client), mode, HolderInfo::default())
 }

@@ -1,4 +1,4 @@
-//! Redis or Valkey: one hash per lock, one script per operation.
+//! Redis or Valkey: a string for each lock that is held, and one script per operation.
 //!
 //! [`Redis`] is the store, [`RedisOptions`] are its options, and [`Redis::MANUAL`] is the manual
 //! for operators.
@@ -6,6 +6,7 @@
 mod checks;
 mod clocks;
 mod connection;
+mod contention;
 mod doctor;
 mod durability;
 #[cfg(fuzzing)]
@@ -28,20 +29,21 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
-    StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, End, FencingToken, Grant, Keep, LockName, Operation,
+    Refusal, Reply, StoreError, StoreErrorKind, Take,
 };
 use tokio::time::{Instant, timeout_at};
 
 use self::checks::ConnectCheck;
 use self::clocks::ServerClock;
 use self::connection::dial::Admission;
+use self::contention::Contention;
 pub(super) use self::doctor::examine;
 use self::durability::Durability;
 use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
-use self::layout::{Layout, key, reply};
+use self::layout::{Layout, Set, key, reply};
 use self::list::{Listing, list, page};
 pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::pubsub::cluster_inbox::ClusterInbox;
@@ -68,6 +70,7 @@ pub struct Redis {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
+    contention: Contention,
     clock_offset: Duration,
     /// The primary's clock as it was read on connecting, if there is only one primary.
     clock: Option<ServerClock>,
@@ -138,6 +141,7 @@ impl Redis {
         admission: Option<Arc<dyn Admission>>,
     ) -> leasehold_core::Result<Self> {
         settings.check()?;
+        let is_node = admission.is_some();
         let durability = Durability::new(&settings);
         let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
         let warnings = Arc::new(Warnings::default());
@@ -153,7 +157,8 @@ impl Redis {
         warnings.add_trouble(apart);
         let prefix = settings.prefix().to_owned();
         let layout: Box<dyn Layout> = match settings.layout {
-            LayoutName::Native => Box::new(Native { prefix }),
+            LayoutName::Native if is_node => Box::new(Native::of_node(prefix)),
+            LayoutName::Native => Box::new(Native::new(prefix, !topology.has_one_clock())),
             LayoutName::Plain => Box::new(Plain { prefix }),
             LayoutName::Redisson | LayoutName::RedissonFenced => Box::new(Redisson {
                 prefix: settings.lock_prefix().to_owned(),
@@ -169,6 +174,7 @@ impl Redis {
             topology,
             warnings,
             durability,
+            contention: Contention::default(),
             clock_offset,
             clock,
         })
@@ -207,7 +213,7 @@ impl Redis {
         }
         match operation {
             Operation::On { name, action } => self.act(&name, &action).await,
-            Operation::Renew(leases) => Box::pin(self.renew(&leases)).await,
+            Operation::Keep(leases) => Box::pin(self.keep(&leases)).await,
             operation => Box::pin(self.list(operation)).await,
         }
     }
@@ -248,11 +254,69 @@ impl Redis {
     }
 
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        self.topology()?.run(&self.layout.act(name, action)?).await
+        if let Action::Take(take) = action {
+            let mode = take.request.mode;
+            if mode.weight() > mode.capacity() {
+                return Ok(Answer::untimed(Reply::Refused(Refusal::Weight)));
+            }
+            if let Some(token) = self.set(name, take).await? {
+                let grant = Grant::new(token).with_described(false);
+                return Ok(Answer::untimed(Reply::Granted(grant)));
+            }
+        }
+        if let Action::End(end) = action
+            && self.end_alone(name, end).await?
+        {
+            return Ok(Answer::untimed(Reply::Ended(true)));
+        }
+        let answer = self.topology()?.run(&self.layout.act(name, action)?).await?;
+        if let Reply::Busy { .. } | Reply::Kept { contended: true } | Reply::Queued(_) =
+            answer.reply
+        {
+            self.contention.note(name);
+        }
+        Ok(answer)
     }
 
-    async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
-        let together = async |leases| self.topology()?.run(&self.layout.renew(leases)).await;
+    /// Ends a hold in a cluster, where its slot may be moving, if nobody waits.
+    async fn end_alone(&self, name: &LockName, end: &End) -> Result<bool, StoreError> {
+        if self.topology.has_one_clock() || self.contention.is_likely(name) {
+            return Ok(false);
+        }
+        match self.layout.end_alone(name, end) {
+            Some(call) => self.topology()?.run(&call).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Takes a name of which nothing is known by setting its value. Returns its token; `None` if a
+    /// script has to be asked.
+    async fn set(&self, name: &LockName, take: &Take) -> Result<Option<FencingToken>, StoreError> {
+        // What a grant needs beside its script, the other commands would need, too.
+        if self.durability.is_some() || self.contention.is_likely(name) {
+            return Ok(None);
+        }
+        let Some(set) = self.layout.set(name, take) else { return Ok(None) };
+        match self.topology()?.run(&set).await? {
+            Set::Numbered(token) => return Ok(Some(token)),
+            Set::Taken => self.contention.note(name),
+            // The script gives a number to the attempt that has the name. While a slot moves, it
+            // cannot run.
+            Set::Unnumbered if self.topology.has_one_clock() => {}
+            Set::Unnumbered => {
+                let Some(draw) = self.layout.draw(name) else { return Ok(None) };
+                let drawn =
+                    self.topology()?.run(&draw).await.map_err(StoreError::maybe_executed)?;
+                if let Set::Numbered(token) = drawn {
+                    return Ok(Some(token));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {
+        let together = async |leases| self.topology()?.run(&self.layout.keep(leases)).await;
         match &*self.topology {
             Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
             // In a cluster, a script may only use keys of one slot, and while a slot moves, its

@@ -325,6 +325,9 @@ impl RedisOptions {
         options::check_tls(files, self.tls_config.is_some(), off)?;
         let prefix = self.prefix();
         let is_shared = self.layout.is_shared();
+        let in_cluster = matches!(self.servers, Servers::Cluster(_));
+        let brace = prefix.find('{').map(|at| &prefix[at + 1..]);
+        let has_no_tag = !is_shared && brace.is_some_and(|rest| rest.starts_with('}'));
         let range = 1..=MAX_REPLICAS;
         let refusals = [
             (
@@ -355,6 +358,11 @@ impl RedisOptions {
                 self.layout.is_redisson() && matches!(self.servers, Servers::Quorum(_)),
                 "layout=redisson is for one server, sentinels or a cluster: Redisson has no lock \
                  on a quorum that excludes anybody for certain",
+            ),
+            (
+                in_cluster && has_no_tag,
+                "in a cluster, `prefix` must not begin its first hash tag with {}: the keys of a \
+                 lock would be in several slots",
             ),
             (
                 is_shared && self.quarantine().is_some(),

@@ -286,7 +286,8 @@ impl LazyNode {
 
 impl Store for Arc<LazyNode> {
     fn capabilities(&self) -> Capabilities {
-        Redis::able(&self.settings)
+        let reclaims = self.settings.quarantine().is_some();
+        Capabilities { reclaims, ..Redis::able(&self.settings) }
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

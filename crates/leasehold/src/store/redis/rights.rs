@@ -2,19 +2,20 @@
 //! [`Redis`](super::Redis) say what each set is for.
 
 pub(super) const HOLDER: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
-    +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \
-    +ping +info";
+    +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire +pexpireat \
+    +pexpiretime +incr +incrby +hget +hmget +hset +hdel +zadd +zcard +zrange +zrank +zrem \
+    +zscore +lpos +lrange +ltrim +rpush +multi +exec +publish +subscribe +ping +info";
 
 pub(super) const CLUSTER: &str = "+asking +cluster|info +cluster|slots";
 
 pub(super) const PLAIN: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
-    +evalsha +script|load +time +getrange +set +del +pexpireat +pexpiretime +publish \
+    +evalsha +script|load +time +getrange +set +del +pttl +pexpireat +pexpiretime +publish \
     +subscribe +ping +info";
 
 pub(super) const REDISSON: &str = "resetkeys ~* resetchannels &lh:inbox:* \
     &redisson_lock__channel:* &redisson_rwlock:* -@all +evalsha +script|load +time +exists \
     +type +get +set +del +incr +hget +hmget +hgetall +hkeys +hrandfield +hlen +hset +hdel \
-    +pexpireat +pexpiretime +publish +subscribe +spublish +ssubscribe +ping +info";
+    +pttl +pexpireat +pexpiretime +publish +subscribe +spublish +ssubscribe +ping +info";
 
 pub(super) const OPERATOR: &str = "+scan";
 

@@ -3,7 +3,6 @@
 
 pub use super::connection::call::Call;
 pub use super::layout::Layout;
-pub use super::layout::codec::{RECORD_VERSION, Reader};
 pub use super::layout::key;
 pub use super::layout::native::Native;
 pub use super::layout::plain::Plain;

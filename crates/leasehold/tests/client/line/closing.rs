@@ -76,7 +76,7 @@ async fn an_adoption_that_is_under_way_when_its_client_is_closed_ends_with_it() 
     let (client, heir) = (world.client().await, world.client().await);
     Call::new(&heir).granted().release().await.unwrap();
     let lease = Call::new(&client).granted().into_lease().unwrap();
-    world.hold_back_replies(Some("other"));
+    world.hold_back_replies(Some("adopt"));
     let adopts = heir.clone();
     close_during(&world, heir, adopts.adopt(lease)).await;
 }

@@ -46,7 +46,7 @@ async fn a_renewal_that_is_refused_after_the_lease_was_passed_on_is_a_loss_of_th
     let world = World::new();
     let (guard, mut behind) = passed_on(&world).await;
     let operator = world.client().await;
-    let shown = must(operator.admin().inspect("a").await).holders[0].token;
+    let shown = must(operator.admin().inspect("a").await).holders[0].token.unwrap();
     world.lose_messages();
     assert!(must(operator.admin().revoke_now("a", shown).await));
     settle().await;

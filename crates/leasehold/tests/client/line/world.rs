@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, LockName, Message, Operation, StoreError,
+    Action, Answer, BoxFuture, ClientId, FakeClock, LockName, Message, Now, Operation, StoreError,
     StoreErrorKind,
 };
 use tokio::sync::watch;
@@ -40,15 +40,16 @@ impl Store for Watched {
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         let kind = match &operation {
             Operation::On { action, .. } => match action {
-                Action::Acquire(_) => "acquire",
-                Action::Cancel { .. } => "cancel",
-                Action::Inspect { .. } => "inspect",
-                Action::Poll { .. } => "poll",
-                Action::Release { .. } => "release",
+                Action::End(end) if end.known.is_some() => "release",
+                Action::End(_) => "cancel",
+                Action::Look { .. } => "look",
                 Action::Revoke { .. } => "revoke",
+                Action::Take(take) if take.from.is_some() => "adopt",
+                Action::Take(take) if take.place.is_some() => "poll",
+                Action::Take(_) => "acquire",
                 _ => "other",
             },
-            Operation::Renew(_) => "renew",
+            Operation::Keep(_) => "renew",
             _ => "other",
         };
         lock(&self.asked).push(kind);
@@ -169,7 +170,7 @@ impl World {
     /// Whether nobody holds the name or waits for it.
     pub(crate) fn is_idle(&self) -> bool {
         let record = self.store.memory.record(&must(LockName::new("a")));
-        record.is_none_or(|record| record.is_idle())
+        record.is_none_or(|record| !record.is_in_use(Now::of(&self.clock)))
     }
 
     pub(crate) async fn waiting_at_the_store(&self) -> u32 {

@@ -31,7 +31,9 @@ function span(seconds) {
 
 const inWords = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
 const since = (ms) => (ms === null || ms === undefined ? null : (now() - ms) / 1000);
-const who = (one) => `${one.host}:${one.pid}${one.label ? ` (${one.label})` : ''}`;
+// A hold that is not described yet has an id alone.
+const process = (one) => (one.host ? `${one.host}:${one.pid}` : one.holder ?? one.waiter);
+const who = (one) => `${process(one)}${one.label ? ` (${one.label})` : ''}`;
 
 function use(lock) {
   if (lock.unreadable) return '?';
@@ -284,7 +286,7 @@ async function detail() {
   try {
     const lock = await ask(`/api/v1/locks/${encodeURIComponent(name)}`);
     // Spans alone are no reason to draw again: a button would move under the pointer.
-    const seen = JSON.stringify([lock.marks, lock.holders.map((one) => [one.token, one.state]), lock.waiters.map((one) => one.waiter), state?.may_revoke]);
+    const seen = JSON.stringify([lock.marks, lock.holders.map((one) => [one.holder, one.token, one.state]), lock.waiters.map((one) => one.waiter), state?.may_revoke]);
     if (opened !== name || seen === drawn) return;
     drawn = seen;
     body.replaceChildren(...parts(lock));
@@ -304,7 +306,7 @@ function person(one, client) {
   const made = element('span');
   const swatch = element('span', '', 'swatch');
   swatch.style.background = color(client.split('-')[0]);
-  made.append(swatch, `${one.host}:${one.pid}`);
+  made.append(swatch, process(one));
   return made;
 }
 
@@ -381,7 +383,7 @@ function parts(lock) {
   if (lock.holders.length > 0) {
     const rows = lock.holders.map((one) => [
       person(one, one.holder), one.mode, one.state, new Date(lock.seen_ms - one.held_seconds * 1000).toLocaleString(),
-      span(one.held_seconds), span(one.left_seconds), token(one.token), one.label ?? '', take(lock.name, one),
+      span(one.held_seconds), span(one.left_seconds), token(one.token ?? '-'), one.label ?? '', take(lock.name, one),
     ]);
     made.push(table(['Holder', 'Mode', 'State', 'Since', 'Held', 'Left', 'Token', 'Label', ''], rows));
   }
@@ -393,12 +395,10 @@ function parts(lock) {
     made.push(table(['#', 'Who', 'Mode', 'Waits', 'Label'], rows));
   }
   if (lock.last) {
-    const one = lock.last;
-    const row = [person(one, one.holder), new Date(one.ended).toLocaleString(), one.label ?? ''];
+    const row = [person(lock.last, lock.last.holder), new Date(lock.last.ended).toLocaleString(), lock.last.label ?? ''];
     made.push(element('h3', 'Held last'));
     made.push(table(['Last holder', 'Released', 'Label'], [row]));
   }
-  if (lock.last_token) made.push(element('p', `last token ${lock.last_token}`, 'dim'));
   return made;
 }
 
@@ -407,13 +407,13 @@ function take(name, one) {
   const button = element('button', 'Revoke …', 'danger');
   button.type = 'button';
   button.addEventListener('click', async () => {
-    if (!confirm(`Take ${name} away from ${who(one)}? It is asked to stop and lets go; its token is ${one.token}.`)) return;
+    if (!confirm(`Take ${name} away from ${who(one)}? It is asked to stop and lets go; its lease is ${one.token ?? one.holder}.`)) return;
     button.disabled = true;
     try {
       await ask(`/api/v1/locks/${encodeURIComponent(name)}/revoke`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ token: one.token }),
+        body: JSON.stringify({ lease: one.token ?? one.holder }),
       });
       button.textContent = 'asked to stop';
     } catch (error) {
@@ -479,7 +479,7 @@ by('sign-out').addEventListener('click', () => {
 by('login-cancel').addEventListener('click', () => by('login').close());
 by('close').addEventListener('click', () => by('lock').close());
 by('close-findings').addEventListener('click', () => by('findings').close());
-by('lock').addEventListener('close', () => { opened = null; by('list').focus(); });
+by('lock').addEventListener('close', () => { if (!by('lock').open) opened = null; by('list').focus(); });
 by('doctor').addEventListener('click', findings);
 by('tools').addEventListener('submit', (event) => event.preventDefault());
 for (const id of ['filter', 'sort']) {

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use leasehold_core::model::{Gate, State};
+
 use super::*;
 
 /// The variable that asks to write the file for the present version of the packages.
@@ -25,8 +27,8 @@ fn dump(connection: &Connection) -> String {
     }
     let rows = "SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL
         UNION ALL SELECT format('INSERT INTO number VALUES (%Q, %d);', name, value) FROM number
-        UNION ALL SELECT format('INSERT INTO lock VALUES (%Q, %Q, x''%s'');', name, boot,
-            hex(record)) FROM lock";
+        UNION ALL SELECT format('INSERT INTO lock VALUES (%Q, %Q, %Q);', name, boot, record)
+            FROM lock";
     let mut rows = connection.prepare(rows).unwrap();
     for line in rows.query_map([], |row| row.get::<_, String>(0)).unwrap() {
         writeln!(sql, "{}", line.unwrap()).unwrap();
@@ -70,10 +72,12 @@ async fn a_database_of_each_release_is_used_on_or_refused_by_its_version() {
         // The holder releases, and the waiter is next.
         let store = place.open();
         let record = place.record(&name("a")).unwrap();
-        assert_eq!((record.holds[0].id.client, record.queue.len()), (ALICE, 1));
-        let before = FencingToken::from_micros(record.last_token_us).get();
-        assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
-        assert_eq!(place.record(&name("a")).unwrap().holds[0].id.client, BOB);
+        assert_eq!((record.holders(), record.queue.len()), (vec![ALICE], 1));
+        assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Ended(true));
+        let record = place.record(&name("a")).unwrap();
+        assert_eq!(record.holders(), [BOB]);
+        let Some(Gate { state: State::Awaited(hold), .. }) = record.gate else { panic!() };
+        let before = FencingToken::from_micros(hold.token.unwrap()).get();
         // Another boot ends all leases, and tokens keep growing.
         drop(store);
         let store = place.boot("second");

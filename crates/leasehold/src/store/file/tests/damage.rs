@@ -1,6 +1,6 @@
 //! Damaged records and numbers are refused, each without an effect on others.
 
-use leasehold_core::{Refusal, RenewLease};
+use leasehold_core::Refusal;
 
 use super::*;
 
@@ -12,28 +12,24 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         token(on(&store, of, acquire(ALICE, attempt, true)).await);
     }
     let connection = Connection::open(place.path()).unwrap();
-    let lease = |attempt, of| {
-        let id = HolderId { client: ALICE, attempt };
-        RenewLease::new(name(of), id, TTL)
-    };
+    let lease = |attempt, of| (name(of), Keep::new(request(ALICE, attempt), TTL));
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
     // First a record of another release, and then a record of this release that was cut.
-    for version in [Record::VERSION + 4, Record::VERSION] {
+    for version in [4, 1] {
         let read = "SELECT record FROM lock WHERE name = 'b'";
-        let mut record: Vec<u8> = connection.query_row(read, [], |row| row.get(0)).unwrap();
-        record[0] = version;
-        record.truncate(20);
+        let record: String = connection.query_row(read, [], |row| row.get(0)).unwrap();
+        let record = format!("{version}{}", &record[1..20]);
         connection.execute("UPDATE lock SET record = ?1 WHERE name = 'b'", [record]).unwrap();
-        let renew = Operation::Renew(leases.clone());
+        let renew = Operation::Keep(leases.clone());
         let Reply::Many(renewed) = store.execute(renew).await.unwrap().reply else {
             panic!("not many")
         };
-        let [Reply::Granted(_), Reply::Refused(refusal), Reply::Granted(_)] = renewed[..] else {
+        let [Reply::Kept { .. }, Reply::Refused(refusal), Reply::Kept { .. }] = renewed[..] else {
             panic!("{version}: {renewed:?}")
         };
         let expected = match version {
-            Record::VERSION => Refusal::Damaged,
-            found => Refusal::Version { found: found.into() },
+            1 => Refusal::Damaged,
+            found => Refusal::Version { found },
         };
         assert_eq!(refusal, expected);
     }
@@ -41,17 +37,16 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     let list = Operation::List { prefix: String::new(), limit: 9 };
     let Reply::Names(names) = store.execute(list).await.unwrap().reply else { panic!("no names") };
     assert_eq!(names, [name("a"), name("b"), name("c")]);
-    let inspect = Operation::On { name: name("b"), action: Action::Inspect { limit: 1 } };
+    let inspect = Operation::On { name: name("b"), action: Action::Look { limit: 1 } };
     let error = store.execute(inspect).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     let text = error.to_string();
     assert!(text.contains("\"b\"") && text.contains("delete its row"), "{text}");
 
     // Tidying continues after the damaged record.
-    on(&store, "c", release(ALICE, 3)).await;
-    place.clock.advance(TTL + 2 * RETENTION);
+    place.clock.advance(TTL + TIDY_INTERVAL);
     while place.record(&name("c")).is_some() {
-        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        on(&store, "other", Action::Look { limit: 1 }).await;
         tokio::task::yield_now().await;
     }
 }
@@ -61,7 +56,7 @@ async fn a_number_of_the_store_that_cannot_be_is_refused() {
     let place = Place::new();
     let store = place.open();
     let connection = Connection::open(place.path()).unwrap();
-    let sql = "UPDATE number SET value = ?1 WHERE name = 'highest_token_us'";
+    let sql = "UPDATE number SET value = ?1 WHERE name = 'counter'";
     for number in [-1, i64::MIN, i64::MAX] {
         connection.execute(sql, [number]).unwrap();
         let operation = Operation::On { name: name("a"), action: acquire(ALICE, 1, true) };

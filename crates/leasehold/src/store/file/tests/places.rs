@@ -1,7 +1,5 @@
 //! The store checks its file: the file at its path must be the one that all processes use.
 
-use leasehold_core::RenewLease;
-
 use super::*;
 
 /// Removes the files that a shell pattern would match: those that begin with the database's name.
@@ -43,13 +41,12 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let release = Operation::On { name: name("a"), action: release(ALICE, 1) };
         let error = store.execute(release).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
-        let id = HolderId { client: ALICE, attempt: 1 };
-        let lease = RenewLease::new(name("a"), id, TTL);
-        let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
-        assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld { newest: None }]), "{way:?}");
+        let renewal = Operation::Keep(vec![(name("a"), renew(TTL))]);
+        let renewed = store.execute(renewal).await.unwrap().reply;
+        assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld]), "{way:?}");
         drop(store);
         // Without the pipes beside the database, a lease in it ends at its deadline.
-        place.clock.advance(TTL);
+        place.clock.advance(OVER);
         token(on(&place.open(), "a", acquire(BOB, 1, false)).await);
     }
 }
@@ -62,7 +59,7 @@ async fn a_database_that_was_put_in_the_place_of_another_is_not_joined_while_tha
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     fs::rename(other.path(), place.path()).unwrap();
     assert_eq!(kind(&place.refusal()), StoreErrorKind::Corrupt);
-    let inspect = Operation::On { name: name("a"), action: Action::Inspect { limit: 1 } };
+    let inspect = Operation::On { name: name("a"), action: Action::Look { limit: 1 } };
     let error = store.execute(inspect).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     drop(store);
@@ -134,7 +131,7 @@ async fn what_is_looked_at_is_not_created() {
     File::examine(&url).await.unwrap();
     assert_eq!(files(), before);
     // The store is unharmed.
-    assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
+    assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Ended(true));
 }
 
 /// A user without rights; only root can give files to it.

@@ -50,9 +50,9 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
     let side = place.directory.path().join("locks.db.clients");
     let dead = side.join(format!("{}0", mark(&name("nobody tells"))));
     rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::RUSR).unwrap();
-    place.clock.advance(RETENTION);
+    place.clock.advance(TIDY_INTERVAL);
     while dead.exists() {
-        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        on(&store, "other", Action::Look { limit: 1 }).await;
         tokio::task::yield_now().await;
     }
     let files = fs::read_dir(&side).unwrap().map(|entry| entry.unwrap().file_name());

@@ -73,7 +73,7 @@ impl Boot {
     pub(crate) fn longer(&self, operation: &Operation) -> Option<Duration> {
         let longest = match operation {
             Operation::On { action, .. } => action.ttl(),
-            Operation::Renew(leases) => leases.iter().map(|lease| lease.ttl).max(),
+            Operation::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
             _ => None,
         };
         longest
@@ -129,7 +129,7 @@ impl Boot {
         let text = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
              SET LOCAL synchronous_commit = 'on'; \
-             SELECT * FROM {schema}.boot_1({longest_us}, {is_over}); COMMIT"
+             SELECT * FROM {schema}.boot_2({longest_us}, {is_over}); COMMIT"
         );
         let asked = Instant::now();
         let messages = client.simple_query(&text).await;

@@ -16,19 +16,19 @@ BEGIN
   -- The row lock comes first, and then the check of the hold. So this call waits for a grant that
   -- is under way.
   SELECT t.token, t.released INTO newest, gone FROM leasehold.token t
-  WHERE t.name = fence.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR SHARE;
-  SELECT l.fence INTO current FROM leasehold.lock l
-  WHERE l.name = fence.name COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
+  WHERE t.name = fence.name COLLATE "C" FOR SHARE;
+  SELECT l.fence INTO current FROM leasehold.lock l WHERE l.name = fence.name COLLATE "C";
   IF newest >> 12 IS DISTINCT FROM fence.token >> 12
     OR current >> 12 IS DISTINCT FROM fence.token >> 12
     OR gone = newest
   THEN
     RAISE EXCEPTION 'leasehold: the lease of % with token % is over', fence.name, fence.token
-      USING ERRCODE = 'LH001', CONSTRAINT = 'LH001', DETAIL = format('The newest token is %s.', newest),
+      USING ERRCODE = 'LH001', CONSTRAINT = 'LH001',
+        DETAIL = coalesce('The newest token is ' || newest, 'Nobody holds it') || '.',
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
   -- This advisory lock only shows which transaction holds the name back. If it is not free, this
   -- call goes on without it, because the row lock above is enough.
-  PERFORM pg_try_advisory_xact_lock_shared(leasehold.hold_1(fence.name));
+  PERFORM pg_try_advisory_xact_lock_shared(leasehold.hold_2(fence.name));
 END
 $$;

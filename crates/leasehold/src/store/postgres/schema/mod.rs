@@ -6,73 +6,52 @@
 
 use std::fmt::Write as _;
 
-use leasehold_core::model::{self, Record};
-use leasehold_core::time::micros;
-use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
 use super::options::PostgresOptions;
 
 /// The layout of this release.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// The scripts that an installation runs in this order, once the schema exists.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 13] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
     include_str!("mutex.sql"),
-    include_str!("sum.sql"),
     include_str!("boot.sql"),
     include_str!("open.sql"),
     include_str!("close.sql"),
     include_str!("read.sql"),
     include_str!("list.sql"),
-    include_str!("tidy.sql"),
+    include_str!("sweep.sql"),
     include_str!("fence.sql"),
     include_str!("release_at_commit.sql"),
     include_str!("held_back.sql"),
-    include_str!("quick_begin.sql"),
-    include_str!("quick_acquire.sql"),
-    include_str!("quick_renew.sql"),
-    include_str!("quick_end.sql"),
-];
-
-/// Numbers of the model that the functions use, in µs: the first and the latest time of tokens, and
-/// the time to claim a grant.
-const NUMBERS: [(&str, u64); 3] = [
-    ("TOKEN_EPOCH_US", TOKEN_EPOCH_US),
-    ("LATEST_US", TOKEN_EPOCH_US + (1 << 50)),
-    ("CLAIM_WINDOW_US", micros(model::CLAIM_WINDOW)),
 ];
 
 /// The functions that are granted to roles that take locks.
-const OF_HOLDERS: [&str; 11] = [
+const OF_HOLDERS: [&str; 8] = [
     "layout()",
-    "boot_1(bigint, boolean)",
-    "open_1(text[])",
-    "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
-     bigint[], boolean)",
-    "read_1(text)",
-    "list_1(text, text, bigint, boolean)",
-    "tidy_1(text, bigint)",
-    "held_back_1(text[])",
-    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, boolean, text)",
-    "quick_renew_1(text[], bytea[], bigint[], bigint, text)",
-    "quick_end_1(text[], bytea[], boolean[], bigint, text)",
+    "boot_2(bigint, boolean)",
+    "open_2(text[])",
+    "close_2(text[], text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[], boolean)",
+    "read_2(text)",
+    "list_2(text, text, bigint, boolean)",
+    "sweep_2()",
+    "held_back_2(text[])",
 ];
 const OF_FENCERS: [&str; 2] = ["fence(text, bigint)", "release_at_commit(text, bigint)"];
 
 /// The functions that only other functions call.
-const INNER: [&str; 7] = [
-    "clock_1()",
-    "mutex_1(text)",
-    "hold_1(text)",
-    "history_1()",
-    "sum_1(bytea)",
-    "quick_begin_1(text)",
-    "quick_mutex_1(text, boolean, text)",
+const INNER: [&str; 6] = [
+    "clock_2()",
+    "mutex_2(text)",
+    "hold_2(text)",
+    "bucket_2(text)",
+    "history_2()",
+    "is_unfenced_2(text)",
 ];
 
 /// The names of the functions that a role needs to take locks.
@@ -123,11 +102,8 @@ pub(crate) struct Statements {
     pub(crate) close: String,
     pub(crate) read: String,
     pub(crate) list: String,
-    pub(crate) tidy: String,
+    pub(crate) sweep: String,
     pub(crate) held_back: String,
-    pub(crate) quick_acquire: String,
-    pub(crate) quick_renew: String,
-    pub(crate) quick_end: String,
     layout: String,
     schema: String,
 }
@@ -136,7 +112,6 @@ impl Statements {
     pub(crate) fn new(settings: &PostgresOptions) -> Self {
         let PostgresOptions { schema, timeout, .. } = settings;
         let timeout = timeout.as_millis();
-        let is_guarded = settings.quarantine().is_some();
         Self {
             // These settings override the role's own. If a client has given up, its request must
             // not go on waiting in the server.
@@ -146,18 +121,12 @@ impl Statements {
                  SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '{timeout}ms'; \
                  SET LOCAL synchronous_commit = 'on'"
             ),
-            open: format!("SELECT * FROM {schema}.open_1($1)"),
-            close: format!("SELECT {schema}.close_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"),
-            read: format!("SELECT * FROM {schema}.read_1($1)"),
-            list: format!("SELECT * FROM {schema}.list_1($1, $2, $3, $4)"),
-            tidy: format!("SELECT {schema}.tidy_1($1, $2)"),
-            held_back: format!("SELECT * FROM {schema}.held_back_1($1)"),
-            quick_acquire: format!(
-                "SELECT {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, \
-                 {is_guarded}, '{timeout}ms')"
-            ),
-            quick_renew: format!("SELECT {schema}.quick_renew_1($1, $2, $3, $4, '{timeout}ms')"),
-            quick_end: format!("SELECT {schema}.quick_end_1($1, $2, $3, $4, '{timeout}ms')"),
+            open: format!("SELECT * FROM {schema}.open_2($1)"),
+            close: format!("SELECT {schema}.close_2($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+            read: format!("SELECT * FROM {schema}.read_2($1)"),
+            list: format!("SELECT * FROM {schema}.list_2($1, $2, $3, $4)"),
+            sweep: format!("SELECT {schema}.sweep_2()"),
+            held_back: format!("SELECT * FROM {schema}.held_back_2($1)"),
             layout: format!("SELECT {schema}.layout()"),
             schema: schema.clone(),
         }
@@ -252,10 +221,7 @@ fn create_schema(schema: &str) -> String {
 }
 
 fn parts(schema: &str) -> String {
-    let text = PARTS.join("\n").replace("leasehold.", &format!("{schema}."));
-    let text = text.replace("RECORD_VERSION", &format!("'\\x{:02x}'", Record::VERSION));
-    let mut text =
-        NUMBERS.iter().fold(text, |text, (name, us)| text.replace(name, &us.to_string()));
+    let mut text = PARTS.join("\n").replace("leasehold.", &format!("{schema}."));
     // Until further rights are given, a role with the right to the schema cannot call its
     // functions.
     let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);

@@ -4,13 +4,12 @@ use std::ptr;
 
 use redis::Value;
 
-use super::call::Request;
+use super::call::{Own, Request};
+use super::error;
 
-/// The largest number of names that share a call: 24. So no call blocks the server, and with it
-/// other clients, for more than 200 µs. On a busy machine (Redis 7.0), a call for 32 free names
-/// takes 120 µs. A call that joins the queues of 32 names takes 230 µs. In a call of 64 names, each
-/// name costs 2 % less.
-pub(crate) const MOST_IN_A_CALL: usize = 24;
+/// The largest number of names that share a call: 64. So no call blocks the server, and with it
+/// other clients, for more than some 100 µs if nobody waits for the names.
+pub(crate) const MOST_IN_A_CALL: usize = 64;
 
 /// Puts requests that may share a call into one bundle, up to a limit. No key is in a bundle twice.
 /// If the bundles are sent in their order, requests for one key are sent in the order in which they
@@ -49,7 +48,7 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             sizes.push(1);
             continue;
         };
-        let own = request.keys.iter().map(|key| mark(key));
+        let own = own_keys(request).iter().map(|key| mark(key));
         let seen = own.clone().filter_map(|own| marks.iter().rposition(|mark| *mark == own));
         let latest = seen.map(|at| bundles[at]).max();
         let of_script = open.iter_mut().find(|(_, first)| ptr::eq(first.script, request.script));
@@ -87,26 +86,83 @@ fn mark(key: &[u8]) -> u64 {
     })
 }
 
-/// Whether two requests for one script may be made in one call of it.
-fn may_share(a: &Request, b: &Request) -> bool {
-    let is_for_one = |request: &Request| request.keys.len() == 1 && request.args.len() == 2;
-    a.script.takes_many && is_for_one(a) && is_for_one(b) && a.args[0] == b.args[0]
+/// The keys that no other request in a bundle may have.
+fn own_keys(request: &Request) -> &[Vec<u8>] {
+    if own_of(request).is_some() { &request.keys[..1] } else { &request.keys }
 }
 
-/// Writes the call for all requests of a bundle: first the shared part, and then the rest of each.
-pub(crate) fn write<'a>(bundle: impl Iterator<Item = &'a Request> + Clone, output: &mut Vec<u8>) {
-    let Some(first) = bundle.clone().next() else { return };
-    let keys = || bundle.clone().flat_map(|request| &request.keys);
-    let own = || bundle.clone().flat_map(|request| request.args.iter().skip(1));
-    let shared = first.args.iter().take(1);
-    let counts = [keys().count(), shared.clone().count(), own().count()];
-    line(output, b'*', 3 + counts.iter().sum::<usize>());
+/// The number of arguments that a request does not share, if it may share a call.
+fn own_of(request: &Request) -> Option<usize> {
+    let Own { args, of } = request.script.own?;
+    (!request.keys.is_empty() && request.args.len() == of).then_some(args)
+}
+
+/// Whether two requests for one script may be made in one call of it.
+fn may_share(a: &Request, b: &Request) -> bool {
+    let (Some(args), Some(_)) = (own_of(a), own_of(b)) else { return false };
+    a.keys[1..] == b.keys[1..] && a.args[args..] == b.args[args..]
+}
+
+/// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.
+/// Returns the number of replies if it is not one.
+pub(crate) fn write<'a>(
+    bundle: impl Iterator<Item = &'a Request> + Clone,
+    output: &mut Vec<u8>,
+) -> Option<usize> {
+    let first = bundle.clone().next()?;
+    if first.script.sets {
+        return Some(write_sets(first, bundle, output));
+    }
+    let (own_keys, own_args) = match own_of(first) {
+        Some(args) => (1, args),
+        None => (first.keys.len(), first.args.len()),
+    };
+    let keys = || {
+        let own = bundle.clone().flat_map(move |request| &request.keys[..own_keys]);
+        own.chain(&first.keys[own_keys..])
+    };
+    let args = || {
+        let own = bundle.clone().flat_map(move |request| &request.args[..own_args]);
+        own.chain(&first.args[own_args..])
+    };
+    let (key_count, arg_count) = (keys().count(), args().count());
+    line(output, b'*', 3 + key_count + arg_count);
     word(output, b"EVALSHA");
     word(output, first.script.sha1.as_bytes());
     let mut count = Vec::new();
-    digits(&mut count, counts[0]);
+    digits(&mut count, key_count);
     word(output, &count);
-    keys().chain(shared).chain(own()).for_each(|bytes| word(output, bytes));
+    keys().chain(args()).for_each(|bytes| word(output, bytes));
+    None
+}
+
+/// Writes the SETs of a bundle, and the call of the script that draws their numbers, in one MULTI.
+fn write_sets<'a>(
+    first: &Request,
+    bundle: impl Iterator<Item = &'a Request> + Clone,
+    output: &mut Vec<u8>,
+) -> usize {
+    let sets = bundle.clone().count();
+    let mut command = |words: &[&[u8]]| {
+        line(output, b'*', words.len());
+        words.iter().for_each(|bytes| word(output, bytes));
+    };
+    command(&[b"MULTI"]);
+    for request in bundle {
+        if let ([key, ..], [value, ttl, ..]) = (&request.keys[..], &request.args[..]) {
+            command(&[b"SET", key, value, b"NX", b"PX", ttl]);
+        }
+    }
+    let counter = first.keys.get(1).map(Vec::as_slice).unwrap_or_default();
+    command(&[
+        b"EVALSHA",
+        first.script.sha1.as_bytes(),
+        b"1",
+        counter,
+        sets.to_string().as_bytes(),
+    ]);
+    command(&[b"EXEC"]);
+    sets + 3
 }
 
 fn line(output: &mut Vec<u8>, kind: u8, count: usize) {
@@ -129,14 +185,55 @@ fn word(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// The reply to each of `count` requests, from the reply to all of them. A refusal of the whole
-/// call refuses each request. If the reply is not from one of our scripts, no request gets a reply.
-pub(crate) fn replies(count: usize, reply: Value) -> Vec<Value> {
-    match reply {
+/// The reply to each of `count` requests like this one, from the reply to all of them. `None` if
+/// the server has refused the whole call before it did anything: then each request is sent alone.
+pub(crate) fn replies(request: &Request, count: usize, reply: Value) -> Option<Vec<Value>> {
+    if request.script.sets {
+        return set_replies(count, reply);
+    }
+    Some(match reply {
         reply if count == 1 => vec![reply],
-        Value::Array(replies) if replies.len() == count => replies,
+        // The user may not use one of the keys. A script that has begun may have executed some of
+        // the requests.
+        Value::ServerError(no) if no.code() == "NOPERM" && !error::is_in_script(&no) => {
+            return None;
+        }
+        Value::BulkString(letters) if letters.len() == count => {
+            letters.into_iter().map(|letter| Value::BulkString(vec![letter])).collect()
+        }
         Value::ServerError(refusal) => vec![Value::ServerError(refusal); count],
         _ => vec![Value::Nil; count],
+    })
+}
+
+/// The reply to each SET of a transaction: its number; nil if there was the key; OK if it was set,
+/// but no number was drawn.
+fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
+    let Value::Array(mut all) = reply else { return Some(vec![reply; count]) };
+    match all.pop() {
+        Some(Value::Array(mut sets)) if sets.len() == count + 1 => {
+            let last = match sets.pop() {
+                Some(Value::Int(last)) => Some(last),
+                _ => None,
+            };
+            let numbered = sets.into_iter().zip((1 - count as i64)..);
+            let reply = |(set, behind)| match (set, last) {
+                (Value::Okay, Some(last)) => Value::Int(last + behind),
+                (set, _) => set,
+            };
+            Some(numbered.map(reply).collect())
+        }
+        // The server tells the reason in front of the refusal. A redirection counts only if it is
+        // that of the key itself, and not that of the counter.
+        Some(Value::ServerError(refusal)) if count == 1 => {
+            let mut refused = all.into_iter().take(2);
+            let why = refused.find(|reply| matches!(reply, Value::ServerError(_)));
+            let is_of_another = ["ASK", "EXECABORT", "TRYAGAIN"].contains(&refusal.code());
+            let rest = if is_of_another { Value::Nil } else { Value::ServerError(refusal) };
+            Some(vec![why.unwrap_or(rest)])
+        }
+        Some(Value::ServerError(_)) => None,
+        _ => Some(vec![Value::Array(Vec::new()); count]),
     }
 }
 
@@ -148,7 +245,8 @@ mod tests {
     use super::*;
 
     fn script(name: &str, takes_many: bool) -> ScriptText {
-        ScriptText { takes_many, ..ScriptText::new(name.to_owned()) }
+        let own = takes_many.then_some(Own { args: 1, of: 2 });
+        ScriptText { own, ..ScriptText::new(name.to_owned()) }
     }
 
     static ACQUIRE: LazyLock<ScriptText> = LazyLock::new(|| script("acquire", true));
@@ -156,8 +254,8 @@ mod tests {
     static RELEASE: LazyLock<ScriptText> = LazyLock::new(|| script("release", true));
 
     fn request(script: &'static ScriptText, key: &str) -> Arc<Request> {
-        let args = vec![b"inbox:".to_vec(), format!("for {key}").into_bytes()];
-        Arc::new(Request { script, keys: vec![key.into()], args })
+        let args = vec![format!("for {key}").into_bytes(), b"inbox:".to_vec()];
+        Arc::new(Request { script, keys: vec![key.into(), b"counter".to_vec()], args })
     }
 
     /// The script and the keys of each bundle.
@@ -219,8 +317,9 @@ mod tests {
             write(bundle.iter().map(|request| &***request), &mut output);
             output
         };
-        assert_eq!(written(&[&a]), packed(&["1", "a", "inbox:", "for a"]));
-        assert_eq!(written(&[&a, &b]), packed(&["2", "a", "b", "inbox:", "for a", "for b"]));
+        assert_eq!(written(&[&a]), packed(&["2", "a", "counter", "for a", "inbox:"]));
+        let both = ["3", "a", "b", "counter", "for a", "for b", "inbox:"];
+        assert_eq!(written(&[&a, &b]), packed(&both));
         let keys = vec![b"k".to_vec(); 10];
         let bare = Request { script: &POLL, keys, args: Vec::new() };
         let mut output = Vec::new();
@@ -231,11 +330,49 @@ mod tests {
     #[test]
     fn everybody_gets_the_own_reply_and_all_get_a_refusal() {
         let text = |text: &str| Value::BulkString(text.into());
-        assert_eq!(replies(1, text("a")), [text("a")]);
-        let both = Value::Array(vec![text("a"), text("b")]);
-        assert_eq!(replies(2, both.clone()), [text("a"), text("b")]);
-        assert_eq!(replies(3, both), [Value::Nil, Value::Nil, Value::Nil], "too few");
+        let request = request(&ACQUIRE, "a");
+        let replies = |count, reply| replies(&request, count, reply);
+        assert_eq!(replies(1, text("a")).unwrap(), [text("a")]);
+        assert_eq!(replies(2, text("ab")).unwrap(), [text("a"), text("b")]);
+        assert_eq!(replies(3, text("ab")).unwrap(), [Value::Nil, Value::Nil, Value::Nil]);
         let refusal = redis::parse_redis_value(b"-OOM full\r\n").unwrap();
-        assert_eq!(replies(2, refusal.clone()), [refusal.clone(), refusal]);
+        assert_eq!(replies(2, refusal.clone()).unwrap(), [refusal.clone(), refusal]);
+        let denied = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        assert_eq!(replies(2, denied), None, "each alone");
+    }
+
+    static SET: LazyLock<ScriptText> =
+        LazyLock::new(|| ScriptText { sets: true, ..script("draw", true) });
+
+    #[test]
+    fn names_are_set_in_one_transaction_and_the_numbers_follow_their_order() {
+        let [a, b] = ["a", "b"].map(|key| {
+            let args = vec![b"h 1".to_vec(), b"9".to_vec()];
+            Request { script: &SET, keys: vec![key.into(), b"counter".to_vec()], args }
+        });
+        let mut output = Vec::new();
+        assert_eq!(write([&a, &b].into_iter(), &mut output), Some(5));
+        let mut both = redis::pipe();
+        both.atomic();
+        both.add_command(a.set().unwrap()).add_command(b.set().unwrap());
+        both.cmd("EVALSHA").arg(&SET.sha1).arg(1).arg("counter").arg(2);
+        assert_eq!(output, both.get_packed_pipeline());
+        let replies = |count, replies: &[u8]| {
+            let read = |text: &[u8]| redis::parse_redis_value(text).unwrap();
+            let mut all = vec![read(b"+OK\r\n")];
+            all.extend(vec![read(b"+QUEUED\r\n"); count + 1]);
+            all.push(read(replies));
+            set_replies(count, Value::Array(all))
+        };
+        let numbers = replies(2, b"*3\r\n+OK\r\n+OK\r\n:7\r\n").unwrap();
+        assert_eq!(numbers, [Value::Int(6), Value::Int(7)]);
+        let numbers = replies(2, b"*3\r\n_\r\n+OK\r\n:7\r\n").unwrap();
+        assert_eq!(numbers, [Value::Nil, Value::Int(7)]);
+        let numbers = replies(1, b"*2\r\n+OK\r\n-NOSCRIPT no\r\n").unwrap();
+        assert_eq!(numbers, [Value::Okay]);
+        assert_eq!(replies(2, b"-EXECABORT no\r\n"), None, "each alone");
+        assert_eq!(replies(1, b"-EXECABORT no\r\n").unwrap(), [Value::Nil]);
+        let moved = redis::parse_redis_value(b"-MOVED 7 h:1\r\n").unwrap();
+        assert_eq!(replies(1, b"-MOVED 7 h:1\r\n").unwrap(), [moved]);
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use leasehold_core::{Effect, StoreError};
+use leasehold_core::StoreError;
 use redis::{Cmd, Value};
 use sha1_smol::Sha1;
 
@@ -17,9 +17,13 @@ pub struct ScriptText {
     pub sha1: String,
     /// Whether a replica would run the script, too, and answer with old data.
     pub is_read_only: bool,
-    /// Whether calls with one key each may be joined into one. The joined call has the shared first
-    /// argument, then the second argument of each call, and returns the list of the replies.
-    pub takes_many: bool,
+    /// If calls for one name each may be joined into one: what they do not share. The joined call
+    /// has the own keys and arguments of all, and then the shared ones. Its reply has a letter for
+    /// each.
+    pub own: Option<Own>,
+    /// Whether a call sets its first key in front of the script, unless there is that key: both are
+    /// one transaction. The script has the call's second key, and the number of calls.
+    pub sets: bool,
     /// The same script, but it first checks whether the server may have forgotten something. Its
     /// keys end with the boot record, and its arguments with the server's run id and the span of a
     /// quarantine.
@@ -31,8 +35,17 @@ impl ScriptText {
     pub(crate) fn new(source: String) -> Self {
         let sha1 = Sha1::from(&source).digest().to_string();
         let is_read_only = source.starts_with("#!lua flags=no-writes\n");
-        Self { source, sha1, is_read_only, takes_many: false, guarded: None }
+        Self { source, sha1, is_read_only, own: None, sets: false, guarded: None }
     }
+}
+
+/// What a call for one name does not share with others, beside its first key.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// The number of the name's own arguments, which come first.
+    pub args: usize,
+    /// The number of all arguments of a call for one name.
+    pub of: usize,
 }
 
 /// The request for a call of a script.
@@ -52,12 +65,45 @@ impl Request {
         self.with(self.script, &[], &[])
     }
 
+    /// The command that sets the first key, if the script does that.
+    pub(crate) fn set(&self) -> Option<Cmd> {
+        let ([key, ..], [value, ttl, ..], true) =
+            (&self.keys[..], &self.args[..], self.script.sets)
+        else {
+            return None;
+        };
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value).arg("NX").arg("PX").arg(ttl);
+        Some(set)
+    }
+
     /// The command that calls a script with more keys and arguments behind those of this call.
     pub(crate) fn with(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&script.sha1).arg(self.keys.len() + keys.len());
         command.arg(&self.keys).arg(keys).arg(&self.args).arg(args);
         command
+    }
+}
+
+/// What a reply may give its caller. From this, a server that must not grant anything yet, such as
+/// one that was restarted, knows which replies to hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A lease that nobody held, or that another holder has handed out.
+    Grant,
+    /// A lease that was granted while its caller waited.
+    HandOver,
+    /// A lease that the server has forgotten.
+    Reclaim,
+    /// More time for a lease.
+    Renewal,
+}
+
+impl Effect {
+    /// Whether the effect gives a client a lease that it did not have.
+    pub(crate) const fn is_new(self) -> bool {
+        matches!(self, Self::Grant | Self::HandOver)
     }
 }
 

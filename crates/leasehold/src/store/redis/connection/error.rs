@@ -123,6 +123,8 @@ fn refused_by_words(server: &str, details: &str) -> StoreError {
             StoreErrorKind::Unsupported,
             "the server has no database of that number: give another in the store URL",
         )
+    } else if details.contains("a non local key in a cluster node") {
+        return unserved(server, "a slot is moving, and only who waits for nobody is served");
     } else if details.contains("cluster support disabled") {
         (
             StoreErrorKind::Unsupported,

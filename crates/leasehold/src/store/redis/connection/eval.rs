@@ -45,7 +45,11 @@ pub(crate) async fn run<A>(
     let mut loads = Loads::default();
     loop {
         let value = match asking {
-            true => Box::pin(ask(connection, call.command())).await?,
+            // While its slot moves, a free name is set alone, and the caller draws the number.
+            true => {
+                let command = call.set().unwrap_or_else(|| call.command());
+                Box::pin(ask(connection, command)).await?
+            }
             false => connection.call(&call.request).await?,
         };
         if !loads.helped(connection, call.script, &value).await? {

@@ -36,6 +36,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A call or packed commands, to be sent.
 pub(super) enum Ask {
+    /// A call of a script, which shares no command.
+    Alone(Arc<Request>),
     /// A call of a script, which may share a command with others.
     Call(Arc<Request>),
     /// One command; with a number, that many commands, whose replies come as a list.
@@ -71,15 +73,24 @@ impl Item {
 
     /// The same item, to be sent alone.
     pub(super) fn alone(self) -> Self {
-        match self.request() {
-            Some(request) => Self { ask: Ask::from(&request.command()), ..self },
-            None => self,
+        match self.ask {
+            Ask::Call(request) => Self { ask: Ask::Alone(request), ..self },
+            Ask::Alone(_) | Ask::Packed(..) => self,
         }
     }
 
+    /// The request, if it may share a command.
     fn request(&self) -> Option<&Request> {
         match &self.ask {
             Ask::Call(request) => Some(request),
+            Ask::Alone(_) | Ask::Packed(..) => None,
+        }
+    }
+
+    /// The request for a script.
+    pub(super) fn call(&self) -> Option<&Request> {
+        match &self.ask {
+            Ask::Alone(request) | Ask::Call(request) => Some(request),
             Ask::Packed(..) => None,
         }
     }
@@ -178,9 +189,8 @@ impl Link {
                     self.output.extend_from_slice(bytes);
                     *count
                 }
-                Ask::Call(_) => {
-                    bundle::write(items.iter().filter_map(Item::request), &mut self.output);
-                    None
+                Ask::Alone(_) | Ask::Call(_) => {
+                    bundle::write(items.iter().filter_map(Item::call), &mut self.output)
                 }
             };
             self.flights.push_back(Flight { items, replies: Vec::new(), count });

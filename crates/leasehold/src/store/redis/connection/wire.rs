@@ -18,12 +18,11 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use redis::{PushInfo, PushKind, RedisError, RedisResult, ServerError, Value};
+use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::Instant;
 
 use super::bundle::{self, MOST_IN_A_CALL};
-use super::error;
 use super::link::{Ask, Item, Link, Stream, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
@@ -204,17 +203,14 @@ impl Shared {
 
     /// Sends each caller that shared a call its reply.
     fn hand_out(&self, items: Vec<Item>, value: Value) {
-        let count = items.len();
-        // If the user may not use one of the keys, the server refuses the whole call before it does
-        // anything. Then each request is sent alone. A script that has begun may have executed some
-        // of the requests.
-        let is_refused_whole = |no: &ServerError| no.code() == "NOPERM" && !error::is_in_script(no);
-        if count > 1 && matches!(&value, Value::ServerError(no) if is_refused_whole(no)) {
-            self.state().waiting.extend(items.into_iter().map(Item::alone));
-            return;
+        let replies = match items.first().and_then(Item::call) {
+            Some(request) => bundle::replies(request, items.len(), value),
+            None => Some(vec![value]),
+        };
+        match replies {
+            Some(replies) => zip(items, replies).for_each(|(item, reply)| item.answer(Ok(reply))),
+            None => self.state().waiting.extend(items.into_iter().map(Item::alone)),
         }
-        let replies = bundle::replies(count, value);
-        zip(items, replies).for_each(|(item, reply)| item.answer(Ok(reply)));
     }
 
     /// Writes the waiting requests.

@@ -38,8 +38,9 @@ use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
 use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::boot_key::{BootKeys, Part};
+use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::Script;
+use crate::store::redis::layout::slot_key::{Part, SlotKeys};
 
 /// How long a client that has found a quarantine relies on that without asking again: 250 ms. So
 /// the waiters of one client together ask four times a second, and soon notice that an operator has
@@ -62,7 +63,7 @@ pub(crate) enum Pause {
 /// The restart check of the primaries of one store.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
-    keys: BootKeys,
+    keys: SlotKeys,
     /// How long nothing new is granted, and the longest ttl that a request may have.
     span: Duration,
     /// For each part in quarantine, the time when its boot record was last read, and the rest of
@@ -72,7 +73,7 @@ pub(crate) struct Quarantine {
 
 impl Quarantine {
     pub(crate) fn new(prefix: &str, span: Duration, in_cluster: bool) -> Self {
-        Self { keys: BootKeys::new(prefix, in_cluster), span, known: Mutex::default() }
+        Self { keys: SlotKeys::new(key::boot(prefix), in_cluster), span, known: Mutex::default() }
     }
 
     /// The part whose boot record applies to a key.
@@ -94,7 +95,7 @@ impl Quarantine {
     pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
         let longest = match operation {
             Operation::On { action, .. } => action.ttl(),
-            Operation::Renew(leases) => leases.iter().map(|lease| lease.ttl).max(),
+            Operation::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
             _ => None,
         };
         let Some(longest) = longest.filter(|longest| *longest > self.span) else { return Ok(()) };
@@ -120,16 +121,15 @@ impl Quarantine {
         [run_id.into(), self.span.as_micros().to_string().into_bytes()]
     }
 
-    /// The guarded script of a call, and the command for it. A server in quarantine refuses the
-    /// command without a trace. `None` if the call grants nothing new, and in a cluster: there the
-    /// boot record of a moving slot may be at another server than the lock.
+    /// The guarded script of a call, and the command for it. A server in quarantine grants nothing
+    /// new by it. `None` if the call grants nothing new anyway.
     pub(super) fn guard<A>(
         &self,
         call: &Call<A>,
         part: Part,
         run_id: &str,
     ) -> Option<(&'static ScriptText, Cmd)> {
-        let script = call.script.guarded.as_deref().filter(|_| part.is_none())?;
+        let script = call.script.guarded.as_deref()?;
         Some((script, call.with(script, &[self.keys.key(part)], &self.run_and_span(run_id))))
     }
 

@@ -4,9 +4,11 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use leasehold_core::{Effect, StoreError};
+use futures_util::future::join;
+use leasehold_core::StoreError;
 use redis::{Cmd, Pipeline, Value};
 
 use super::policy::{Durability, Judged, Verdict};
@@ -14,12 +16,12 @@ use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
 use crate::mutex::Mutex;
-use crate::store::redis::connection::call::{Call, ScriptText};
+use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::boot_key::Part;
+use crate::store::redis::layout::slot_key::Part;
 use crate::store::redis::options::Address;
 
 /// Opens connections to servers, with the conditions of the store.
@@ -42,7 +44,7 @@ impl ServerDialer {
             let main = Arc::downgrade(&connection);
             Box::new(Durable::new(Arc::clone(durability), dialer, address.clone(), main))
         });
-        Ok(Server { connection, durable })
+        Ok(Server { connection, durable, has_draw: AtomicBool::new(false) })
     }
 
     /// Records that a replica has taken over from a primary.
@@ -76,6 +78,8 @@ impl Deref for ServerDialer {
 pub(crate) struct Server {
     connection: Arc<Connection>,
     durable: Option<Box<Durable>>,
+    /// Whether the script that follows a SET was loaded over this connection.
+    has_draw: AtomicBool,
 }
 
 impl Deref for Server {
@@ -100,8 +104,27 @@ impl Server {
             (Some(durable), Some(effect)) => {
                 Box::pin(durable.run(&self.connection, call, effect, asking)).await
             }
+            (Some(durable), None) if call.script.guarded.is_some() => {
+                Box::pin(durable.serve(&self.connection, call, asking)).await
+            }
+            _ if call.script.sets => self.set(call, asking).await,
             _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
         }
+    }
+
+    /// Sets a name. A server without the script sets it without a number, so the script is loaded
+    /// in front of the first call.
+    async fn set<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
+        let running = eval::run(&self.connection, call, asking);
+        let value = match self.has_draw.swap(true, Ordering::Relaxed) {
+            true => running.await?,
+            // Without the script, the name is set all the same.
+            false => join(eval::load(&self.connection, call.script), running).await.1?,
+        };
+        if value == Value::Okay {
+            self.has_draw.store(false, Ordering::Relaxed);
+        }
+        Ok(call.answer(value)?)
     }
 
     /// Checks a newly connected server, which serves these slots of a cluster. Returns warnings
@@ -226,7 +249,7 @@ impl Durable {
         let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
         if let Some(quarantine) = quarantine {
             // A waiter is allowed to poll during a quarantine, so that it keeps its place.
-            let is_newcomer = effect != Effect::HandOver && effect.is_new();
+            let is_newcomer = effect == Effect::Grant;
             if !asking {
                 self.visit(quarantine, connection, part).await?;
             }
@@ -241,16 +264,30 @@ impl Durable {
         if let (Some(quarantine), Ok(verdict)) = (quarantine, &verdict) {
             self.note_begun(quarantine, part, verdict.pause);
         }
-        let value = eval::check(connection, value).inspect_err(|failure| {
-            // Ask again once the slot is back: the other server may have forgotten something.
-            if let Failure::NotServed { .. } = failure {
-                self.asked.lock().remove(&part);
+        let value = match eval::check(connection, value) {
+            Ok(value) => value,
+            Err(failure) => {
+                if let Failure::NotServed { refusal, .. } = &failure {
+                    // Ask again once the slot is back: the other server may have forgotten
+                    // something.
+                    self.asked.lock().remove(&part);
+                    // Some of the keys are at the other server, perhaps the boot record.
+                    if quarantine.is_some()
+                        && effect == Effect::Grant
+                        && refusal.code() == "TRYAGAIN"
+                    {
+                        let server = connection.server();
+                        return Err(quarantine::refusal(server, Pause::Moving).into());
+                    }
+                }
+                return Err(failure);
             }
-        })?;
+        };
         if let (Some(quarantine), Value::Int(_)) = (quarantine, &value)
             && call.script.guarded.is_some()
             && let Some(pause) = quarantine.note(connection, part, value.clone())?
         {
+            self.note_begun(quarantine, part, Some(pause));
             return Err(quarantine::refusal(connection.server(), pause).into());
         }
         let answer = call.answer(value)?;
@@ -263,6 +300,31 @@ impl Durable {
             (Some(pause), _) => Err(quarantine::refusal(server, pause).maybe_executed().into()),
             (None, Some(why)) => Err(replication::refusal(server, &why).maybe_executed().into()),
             (None, None) => Ok(answer),
+        }
+    }
+
+    /// Makes a call that may hand the name on.
+    async fn serve<A>(
+        &self,
+        connection: &Connection,
+        call: &Call<A>,
+        asking: bool,
+    ) -> Result<A, Failure> {
+        let Some(quarantine) = &self.durability.quarantine else {
+            return Ok(call.answer(eval::run(connection, call, asking).await?)?);
+        };
+        let part = quarantine.part(call.keys.first());
+        let guarded = quarantine.guard(call, part, connection.run_id().await?);
+        let (script, command) = guarded.unwrap_or_else(|| (call.script, call.command()));
+        let mut loads = Loads::default();
+        loop {
+            let value = match asking {
+                true => eval::ask(connection, command.clone()).await?,
+                false => connection.send(&command).await?,
+            };
+            if !loads.helped(connection, script, &value).await? {
+                return Ok(call.answer(eval::check(connection, value)?)?);
+            }
         }
     }
 

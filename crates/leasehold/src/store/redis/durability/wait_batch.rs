@@ -23,7 +23,7 @@ use super::replication::{self, Replication};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{Connection, SILENCE, error, eval};
-use crate::store::redis::layout::boot_key::Part;
+use crate::store::redis::layout::slot_key::Part;
 use crate::store::redis::options::Address;
 
 /// The number of connections of each runtime to a server: two, so that one waits for replicas while

@@ -1,30 +1,65 @@
 //! Names of keys and channels: a prefix and an escaped name, and back.
 //!
-//! Two names never share a key. Braces pass through, so that users can keep a lock in the cluster
-//! slot of the data it protects. A `%` in a name is written `%25`, so every `%` in a lock's key is
-//! followed by `25`. Other records of leasehold have a `%` and a letter after the prefix, so no
-//! lock can have their keys.
+//! The key of a name `a` is `lh:{a}`, and its queue and the like have `:q`, `:w`, `:h` or `:x`
+//! after that. So all of them are in one slot of a cluster. A name with a hash tag keeps it, so
+//! that users can keep a lock in the slot of the data it protects: `lh:{user}/1`.
+//!
+//! Two names never share a key. A `%` in a name is written `%25`, so the only `%` without a `25`
+//! are: `%7d`, for a `}` at the beginning, which would end the hash tag at once; and `%-` at the
+//! end of a name whose key would look like that of another name. Other records of leasehold have a
+//! `%` and a letter after the prefix, so no lock can have their keys.
 
 use std::borrow::Cow;
 
 use leasehold_core::{ClientId, LockName};
 
+use super::slot::tag;
+
+/// What follows the key of a lock in the names of its other keys.
+const OTHERS: [&str; 4] = [":q", ":w", ":h", ":x"];
+
+/// The end of the key of a queue.
+const QUEUE: &str = OTHERS[0];
+
+/// The end of a key that would look like another name's without it.
+const OWN: &str = "%-";
+
 /// The key of a lock.
 pub fn key(prefix: &str, name: &LockName) -> Vec<u8> {
-    [prefix.as_bytes(), escape(name.as_str()).as_bytes()].concat()
+    [prefix, &braced(name.as_str())].concat().into_bytes()
 }
 
-/// The lock with this key, or `None` if no lock can have it.
+/// The lock with this key, or with this key of a queue; `None` if no lock can have it.
 pub fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
-    let escaped = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
-    let name = escaped.replace("%25", "%");
-    (escape(&name) == escaped).then(|| LockName::new(name).ok()).flatten()
+    let found = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
+    let of = |found: &str| {
+        let inside = found.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let plain = inside.map(|inside| match inside.strip_prefix("%7d") {
+            Some(rest) => format!("}}{rest}"),
+            None => inside.to_owned(),
+        });
+        let plain = plain.unwrap_or_else(|| found.strip_suffix(OWN).unwrap_or(found).to_owned());
+        let name = plain.replace("%25", "%");
+        (braced(&name) == found).then(|| LockName::new(name).ok()).flatten()
+    };
+    of(found).or_else(|| of(found.strip_suffix(QUEUE)?))
+}
+
+/// Whether this key, which has a name, is that of a queue.
+pub(crate) fn is_queue(prefix: &str, found: &[u8]) -> bool {
+    name(prefix, found).is_some_and(|name| key(prefix, &name) != found)
 }
 
 /// The pattern for `SCAN … MATCH` that matches the keys of all locks whose name begins with
-/// `begin`.
+/// `begin`, and few others.
 pub fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
-    beginning_with(&format!("{prefix}{}", escape(begin)))
+    let begin = escape(begin.trim_start_matches('}'));
+    let mut pattern = beginning_with(prefix);
+    if !begin.is_empty() {
+        // In front of the name, there may be a brace.
+        pattern.extend(beginning_with(&begin));
+    }
+    pattern
 }
 
 /// The pattern for `SCAN … MATCH` that matches all keys that begin with `begin`.
@@ -42,9 +77,14 @@ pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
 
 /// The key of the boot record, which says to which run of the server the locks belong. Because of
 /// the escape, no lock has this key. In a cluster a hash tag follows it
-/// ([`BootKeys`](super::boot_key::BootKeys)).
+/// ([`SlotKeys`](super::slot_key::SlotKeys)).
 pub(crate) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
+}
+
+/// The key of the counter of tokens, like that of the boot record.
+pub(crate) fn token(prefix: &str) -> Vec<u8> {
+    format!("{prefix}%token").into_bytes()
 }
 
 /// The key of a record that each node of a quorum keeps: the id of the node, and the lists of nodes
@@ -75,18 +115,48 @@ fn escape(name: &str) -> Cow<'_, str> {
     if name.contains('%') { name.replace('%', "%25").into() } else { name.into() }
 }
 
+/// The escaped name with a hash tag.
+fn braced(name: &str) -> String {
+    let escaped = escape(name);
+    if tag(name.as_bytes()).is_none() {
+        return match escaped.strip_prefix('}') {
+            Some(rest) => format!("{{%7d{rest}}}"),
+            None => format!("{{{escaped}}}"),
+        };
+    }
+    let is_like_another = escaped.starts_with('{') && escaped.ends_with('}')
+        || OTHERS.iter().any(|end| escaped.ends_with(end));
+    if is_like_another { format!("{escaped}{OWN}") } else { escaped.into_owned() }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::slot::slot;
     use super::*;
 
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 27] = [
         "a",
         "%",
         "%25",
         "%2525",
         "%%",
+        "%-",
+        "%7d",
         "25",
+        "{a}",
+        "{a}:q",
+        "{a}:x",
+        "{a}%-",
+        "{a}%25-",
+        "{{a}}",
+        "a:q",
+        "}",
+        "}a",
+        "{",
+        "{}",
+        "{}a{b}",
         "{user}/1",
+        "x{a}",
         "a%b",
         "a%25b",
         "日本語%",
@@ -95,11 +165,14 @@ mod tests {
     ];
 
     #[test]
-    fn a_name_comes_back_from_its_key() {
+    fn a_name_comes_back_from_its_key_and_from_that_of_its_queue() {
         for prefix in ["lh:", "", "%", "app%25:"] {
             for text in NAMES {
                 let lock = LockName::new(text).unwrap();
-                assert_eq!(name(prefix, &key(prefix, &lock)), Some(lock), "{prefix:?} {text:?}");
+                let found = key(prefix, &lock);
+                let queue = [&found[..], b":q"].concat();
+                assert_eq!(name(prefix, &found).as_ref(), Some(&lock), "{prefix:?} {text:?}");
+                assert_eq!(name(prefix, &queue), Some(lock), "{prefix:?} {text:?}");
             }
         }
     }
@@ -107,17 +180,32 @@ mod tests {
     #[test]
     fn two_names_never_share_a_key() {
         let keys = NAMES.map(|text| key("lh:", &LockName::new(text).unwrap()));
-        for (index, key) in keys.iter().enumerate() {
-            assert!(!keys[..index].contains(key), "{}", NAMES[index]);
+        let all = keys.iter().flat_map(|key| {
+            ["", ":q", ":w", ":h", ":x"].map(|end| [&key[..], end.as_bytes()].concat())
+        });
+        let mut all: Vec<_> = all.collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn all_keys_of_a_name_are_in_one_slot() {
+        for text in NAMES {
+            let key = key("lh:", &LockName::new(text).unwrap());
+            let queue = [&key[..], b":q"].concat();
+            assert_eq!(slot(&queue), slot(&key), "{text:?}");
         }
     }
 
     #[test]
     fn a_key_that_is_no_locks_has_no_name() {
-        for key in ["", "lh:", "lh:%boot", "lh:%", "lh:%2", "lh:%26", "lh:a\nb", "other:a"] {
+        let others = ["", "lh:", "lh:%boot", "lh:%token", "lh:{%}", "lh:{%2}", "lh:{%26}", "lh:a"];
+        for key in others.into_iter().chain(["lh:{a\nb}", "other:{a}", "lh:{a}:w", "lh:{a}:h"]) {
             assert_eq!(name("lh:", key.as_bytes()), None, "{key:?}");
         }
-        assert_eq!(name("lh:", b"lh:\xff"), None, "not UTF-8");
+        assert_eq!(name("lh:", b"lh:{\xff}"), None, "not UTF-8");
     }
 
     #[test]
@@ -127,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_pattern_takes_no_character_of_a_name_for_a_wildcard() {
-        assert_eq!(pattern("lh:", "a*[b]%"), b"lh:a\\*\\[b\\]%25*");
+        assert_eq!(pattern("lh:", "a*[b]%"), b"lh:*a\\*\\[b\\]%25*");
         assert_eq!(pattern("lh:", ""), b"lh:*");
     }
 

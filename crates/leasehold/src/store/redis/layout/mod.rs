@@ -1,8 +1,6 @@
 //! The layout of locks on a server: the keys and channels, the scripts that use them, and the
 //! meaning of the replies. A layout only plans calls; it needs no server and no store.
 
-pub(crate) mod boot_key;
-pub(crate) mod codec;
 pub mod key;
 pub(crate) mod native;
 pub(crate) mod plain;
@@ -11,13 +9,15 @@ pub(crate) mod reply;
 pub(crate) mod script;
 mod shared;
 pub(crate) mod slot;
+pub(crate) mod slot_key;
 
 use std::fmt;
+use std::time::Duration;
 
-use leasehold_core::{Action, Answer, LockName, RenewLease, Reply, StoreError};
+use leasehold_core::{Action, Answer, End, FencingToken, Keep, LockName, Reply, StoreError, Take};
 use redis::Cmd;
 
-use super::connection::call::Call;
+use super::connection::call::{Call, Effect};
 
 /// One layout, for one prefix.
 pub trait Layout: fmt::Debug + Send + Sync {
@@ -29,13 +29,32 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// cannot express.
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError>;
 
-    /// The call that renews many leases.
-    fn renew(&self, leases: &[RenewLease]) -> Call<Answer>;
+    /// The call that keeps many leases.
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer>;
+
+    /// The call that sets the value of a free name, if that takes it.
+    fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
+        let _ = (name, take);
+        None
+    }
+
+    /// The call that draws a number for a name that was set without one.
+    fn draw(&self, name: &LockName) -> Option<Call<Set>> {
+        let _ = name;
+        None
+    }
+
+    /// The call that ends a hold by the key of its gate alone, if nobody waits. While a slot moves,
+    /// a call with more keys is refused.
+    fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
+        let _ = (name, end);
+        None
+    }
 
     /// The key of a lock.
     fn key(&self, name: &LockName) -> Vec<u8>;
 
-    /// The lock with this key, or `None` if no lock can have it.
+    /// The lock with this key, or with this key beside it; `None` if no lock can have it.
     fn name(&self, key: &[u8]) -> Option<LockName>;
 
     /// The pattern for `SCAN … MATCH` that matches the keys of all locks whose name begins with
@@ -51,15 +70,44 @@ pub trait Layout: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether a value that `peek` read belongs to a lock that is in use.
-    fn is_lock(&self, value: &[u8]) -> bool;
+    /// Whether a value that `peek` read at this time belongs to a lock that is in use. The value is
+    /// empty if the key has another type.
+    fn is_lock(&self, value: &[u8], now_us: u64) -> bool;
+}
+
+/// What became of a name that was to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It was set, and has this token.
+    Numbered(FencingToken),
+    /// It has a value already.
+    Taken,
+    /// It was set, but no number was drawn.
+    Unnumbered,
 }
 
 /// Whether an answer grants anything.
 fn is_granted(answer: &Answer) -> bool {
-    let is_grant = |reply: &Reply| matches!(reply, Reply::Granted(_));
+    let is_grant = |reply: &Reply| matches!(reply, Reply::Granted(_) | Reply::Kept { .. });
     match &answer.reply {
         Reply::Many(replies) => replies.iter().any(is_grant),
         reply => is_grant(reply),
     }
+}
+
+/// The effect that the reply to an action may have for its caller.
+fn effect(action: &Action) -> Option<Effect> {
+    match action {
+        Action::Keep(_) => Some(Effect::Renewal),
+        Action::Take(Take { claim: Some(_), .. }) => Some(Effect::Reclaim),
+        Action::Take(Take { place: Some(_), .. }) => Some(Effect::HandOver),
+        Action::Take(_) => Some(Effect::Grant),
+        _ => None,
+    }
+}
+
+/// A span as an argument, in milliseconds, of which none is lost.
+fn millis(span: Duration) -> Vec<u8> {
+    let span_ms = span.as_micros().div_ceil(1_000).min(u128::from(script::MAX_SPAN_MS));
+    span_ms.to_string().into_bytes()
 }

@@ -1,56 +1,141 @@
-//! The native layout: a hash for each lock. A call of a script has a key and two arguments. The
-//! second argument packs all values, because a script reads one packed argument in a third of the
-//! time that separate arguments take. The head of each script describes the packed values. Acquires
-//! of several names may be made as one call, and so may releases and inspections: the keys, then
-//! the shared first argument, then the second argument of each.
+//! The native layout: a name that is taken has a string, its gate, and only a name that is awaited
+//! has a queue. The words are those of [`leasehold_core::model::text`].
 
-use leasehold_core::model::RETENTION;
+use leasehold_core::model::text;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Reclaim, RenewLease, StoreError,
+    Action, Answer, Description, End, Keep, LockName, Mode, Request, StoreError, Take,
 };
 use redis::Cmd;
 
-use super::codec::{RECORD_VERSION, Writer};
 use super::script::Script;
-use super::{Layout, is_granted, key, reply};
-use crate::store::redis::connection::call::Call;
+use super::slot::slot;
+use super::slot_key::SlotKeys;
+use super::{Layout, Set, effect, is_granted, key, millis, reply};
+use crate::store::redis::connection::call::{Call, Effect};
 
-/// The field of a lock's hash that shows whether the lock is idle.
-pub(crate) const STATE_FIELD: &str = "s";
-
-/// The size in bytes of the state of a record that nobody holds: `<BBI4I7I7`.
-const IDLE_STATE_BYTES: usize = 20;
+/// The number of counters of a node of a quorum. A node has several, because a client proposes one
+/// token to all nodes: with one counter, the nodes would often grant different tokens.
+const BUCKETS: u16 = 1_024;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
 pub struct Native {
-    /// The beginning of all keys and channels.
-    pub prefix: String,
+    prefix: String,
+    counters: SlotKeys,
+    /// Whether the server is a node of a quorum.
+    has_buckets: bool,
+}
+
+impl Native {
+    /// The layout with this beginning of all keys and channels.
+    pub fn new(prefix: impl Into<String>, in_cluster: bool) -> Self {
+        let prefix = prefix.into();
+        let counters = SlotKeys::new(key::token(&prefix), in_cluster);
+        Self { prefix, counters, has_buckets: false }
+    }
+
+    /// The layout of a node of a quorum.
+    pub(crate) fn of_node(prefix: impl Into<String>) -> Self {
+        Self { has_buckets: true, ..Self::new(prefix, false) }
+    }
+
+    /// The counter of tokens for this gate.
+    pub(crate) fn counter(&self, gate: &Vec<u8>) -> Vec<u8> {
+        let counter = self.counters.key(self.counters.part(Some(gate)));
+        match self.has_buckets {
+            true => [counter, format!(":{}", slot(gate) % BUCKETS).into_bytes()].concat(),
+            false => counter,
+        }
+    }
+
+    fn inboxes(&self) -> Vec<u8> {
+        key::inbox_prefix(&self.prefix).into_bytes()
+    }
+
+    fn take(&self, take: &Take) -> Vec<Vec<u8>> {
+        let Take { request, ttl, waits, place, ballot_us, from, claim, .. } = take;
+        let place = match (waits, place) {
+            (true, place) => place.unwrap_or_default().to_string(),
+            (false, _) => "-".to_owned(),
+        };
+        let words = [
+            from.map(|from| format!("f {from}")),
+            ballot_us.map(|ballot_us| format!("b {ballot_us}")),
+            claim.map(|claim| format!("c {}", claim.micros())),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        vec![
+            text::request(request).into_bytes(),
+            millis(*ttl),
+            place.into_bytes(),
+            self.inboxes(),
+            words.join(" ").into_bytes(),
+        ]
+    }
+
+    fn end(&self, End { request, known, closes, cooldown, remember, .. }: &End) -> Vec<Vec<u8>> {
+        let said = said(request, known.as_deref());
+        let closes = u8::from(*closes).to_string().into_bytes();
+        let own = [said, text::request(request).into_bytes(), self.inboxes()];
+        [&own[..], &[millis(*cooldown), millis(*remember), closes]].concat()
+    }
 }
 
 impl Layout for Native {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        let retention = match action {
-            Action::Acquire(request) => RETENTION.max(request.remember),
-            _ => RETENTION,
+        let gate = self.key(name);
+        if let Action::Keep(keep) = action {
+            return Ok(self.keep_all(&[(gate, keep)], reply::kept));
+        }
+        let (script, args, decode): (_, _, reply::Decode) = match action {
+            Action::End(end) => (Script::End, self.end(end), reply::ended),
+            Action::Look { limit } => {
+                let args = vec![limit.to_string().into_bytes()];
+                return Ok(Call::new(Script::Look.text(), vec![gate], args, reply::status));
+            }
+            Action::Revoke { id, force } => {
+                let force = u8::from(*force).to_string();
+                let args = vec![id.to_string().into_bytes(), force.into_bytes(), self.inboxes()];
+                (Script::Revoke, args, reply::ended)
+            }
+            Action::Take(take) => (Script::Take, self.take(take), reply::taken),
+            _ => return Err(StoreError::unknown_request()),
         };
-        let Some((script, packed)) = pack_action(Writer::roomy().span(retention), action) else {
-            return Err(StoreError::unknown_request());
-        };
-        let keys = vec![key::key(&self.prefix, name)];
-        let args = vec![key::inbox_prefix(&self.prefix).into_bytes(), packed.0];
-        let call = Call::new(script.text(), keys, args, reply::one);
-        Ok(call.with_effect(action.effect(), is_granted))
+        let counter = self.counter(&gate);
+        let call = Call::new(script.text(), vec![gate, counter], args, decode);
+        Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
-        let packed = leases.iter().fold(Writer::default().span(RETENTION), |packed, lease| {
-            packed.id(lease.id).span(lease.ttl)
-        });
-        let keys = leases.iter().map(|lease| key::key(&self.prefix, &lease.name)).collect();
-        let args = vec![key::inbox_prefix(&self.prefix).into_bytes(), packed.0];
-        Call::new(Script::Renew.text(), keys, args, reply::many)
-            .with_effect(Some(Effect::Renewal), is_granted)
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
+        let leases: Vec<_> = leases.iter().map(|(name, keep)| (self.key(name), keep)).collect();
+        self.keep_all(&leases, reply::many_kept)
+    }
+
+    fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
+        let Take { request, ttl, place, ballot_us, from, claim, .. } = take;
+        let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
+        // A label is shown at once: it may be what a leader says.
+        if !is_plain || request.mode != Mode::Exclusive || request.info.label.is_some() {
+            return None;
+        }
+        let gate = self.key(name);
+        let (counter, value) = (self.counter(&gate), text::held(request.id, None).into_bytes());
+        let args = vec![value, millis(*ttl)];
+        Some(Call::new(Script::setting(), vec![gate, counter], args, reply::set))
+    }
+
+    fn draw(&self, name: &LockName) -> Option<Call<Set>> {
+        let (counter, one) = (self.counter(&self.key(name)), b"1".to_vec());
+        Some(Call::new(Script::Draw.text(), vec![counter], vec![one], reply::set))
+    }
+
+    fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
+        let leaves_something = end.closes || !end.cooldown.is_zero() || !end.remember.is_zero();
+        if leaves_something || end.request.mode != Mode::Exclusive {
+            return None;
+        }
+        let keys = vec![self.key(name)];
+        Some(Call::new(Script::ending(), keys, self.end(end), reply::ended_alone))
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
@@ -66,106 +151,51 @@ impl Layout for Native {
     }
 
     fn peek(&self, key: &[u8]) -> Cmd {
-        let mut peek = redis::cmd("HGET");
-        peek.arg(key).arg(STATE_FIELD);
+        if key::is_queue(&self.prefix, key) {
+            let mut peek = redis::cmd("ZRANGE");
+            peek.arg(key).arg(0).arg(0);
+            return peek;
+        }
+        let mut peek = redis::cmd("GET");
+        peek.arg(key);
         peek
     }
 
-    fn is_lock(&self, value: &[u8]) -> bool {
-        !is_idle(value)
+    /// The value of a gate, or the first request of a queue.
+    /// A value that cannot be read keeps its name from all: an operator must find it.
+    fn is_lock(&self, value: &[u8], now_us: u64) -> bool {
+        let state = std::str::from_utf8(value).ok().and_then(text::read_gate);
+        state.is_none_or(|state| state.is_in_use(now_us / 1_000))
     }
 }
 
-/// The script of an action, and its packed argument; `None` for an action without a script.
-fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
-    Some(match action {
-        Action::Acquire(request) => (Script::Acquire, pack_acquire(packed, request)),
-        Action::Adopt(adopt) => (Script::Adopt, pack_adopt(packed, adopt)),
-        Action::Cancel { id, unanswered } => (Script::Cancel, packed.id(*id).flag(*unanswered)),
-        Action::Commit { id, token, ttl } => {
-            (Script::Commit, packed.id(*id).number(token.micros()).span(*ttl))
+impl Native {
+    fn keep_all(&self, leases: &[(Vec<u8>, &Keep)], decode: reply::Decode) -> Call<Answer> {
+        let mut keys: Vec<_> = leases.iter().map(|(gate, _)| gate.clone()).collect();
+        if let Some((gate, _)) = leases.iter().find(|(_, keep)| keep.description.is_some()) {
+            keys.push(self.counter(gate));
         }
-        Action::Describe { id, info } => (Script::Describe, packed.id(*id).info(info)),
-        Action::Inspect { limit } => (Script::Inspect, packed.word(*limit)),
-        Action::Poll { id, ttl } => (Script::Poll, packed.id(*id).span(*ttl)),
-        Action::Reclaim(claim) => (Script::Reclaim, pack_reclaim(packed, claim)),
-        Action::Release { id, cooldown, unanswered } => {
-            (Script::Release, packed.id(*id).span(*cooldown).flag(*unanswered))
-        }
-        Action::Renew { id, ttl } => (Script::Renew, packed.id(*id).span(*ttl)),
-        Action::Revoke { id, token, force } => {
-            let packed = packed.id(*id).number(token.micros());
-            (Script::Revoke, packed.bytes(&token.get().to_be_bytes()).flag(*force))
-        }
-        _ => return None,
-    })
-}
-
-fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
-    packed
-        .id(request.id)
-        .word(request.mode.weight())
-        .word(request.mode.capacity())
-        .span(request.ttl)
-        .flag(request.wait)
-        .bytes(&request.nonce.to_be_bytes())
-        .number(request.not_after_us)
-        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
-        .info(&request.info)
-}
-
-fn pack_adopt(packed: Writer, Adopt { from, token, request, .. }: &Adopt) -> Writer {
-    packed
-        .id(request.id)
-        .id(*from)
-        .word(request.mode.weight())
-        .word(request.mode.capacity())
-        .number(token.map_or(0, FencingToken::micros))
-        .span(request.ttl)
-        .bytes(&request.nonce.to_be_bytes())
-        .number(request.not_after_us)
-        .number(request.ballot_us.map_or(0, |ballot_us| ballot_us.max(1)))
-        .info(&request.info)
-}
-
-fn pack_reclaim(packed: Writer, Reclaim { token, request, .. }: &Reclaim) -> Writer {
-    packed
-        .id(request.id)
-        .word(request.mode.weight())
-        .word(request.mode.capacity())
-        .number(token.micros())
-        .span(request.ttl)
-        .bytes(&request.nonce.to_be_bytes())
-        .number(request.not_after_us)
-        .info(&request.info)
-}
-
-/// Whether nobody holds or awaits the name, by the value of [`STATE_FIELD`]; a state of another
-/// release counts as in use.
-pub(crate) fn is_idle(state: &[u8]) -> bool {
-    match state {
-        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
-        _ => false,
+        let args = leases.iter().flat_map(|(_, Keep { request, ttl, known, description, .. })| {
+            let described =
+                description.as_deref().map(|description| describe(request, description));
+            [said(request, known.as_deref()), millis(*ttl), described.unwrap_or_default()]
+        });
+        let call = Call::new(Script::Keep.text(), keys, args.collect(), decode);
+        call.with_effect(Some(Effect::Renewal), is_granted)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_is_idle_unless_it_is_held_or_awaited_or_from_elsewhere() {
-        let state = |flags: u8, length: usize| {
-            let mut state = vec![0; length];
-            (state[0], state[1]) = (RECORD_VERSION, flags);
-            state
-        };
-        assert!(is_idle(&state(0, 20)));
-        assert!(is_idle(&state(2, 20)), "only ended attempts are remembered");
-        assert!(!is_idle(&state(1, 20)), "somebody waits");
-        assert!(!is_idle(&state(0, 63)), "somebody holds");
-        assert!(!is_idle(&state(0, 163)), "many hold");
-        assert!(!is_idle(&[1, 0]), "another version");
-        assert!(!is_idle(b""));
+/// What the store says about a hold, as far as its holder knows.
+fn said(request: &Request, known: Option<&Description>) -> Vec<u8> {
+    match request.mode {
+        Mode::Exclusive => text::held(request.id, known),
+        _ => format!("s {}", text::request(request)),
     }
+    .into_bytes()
+}
+
+/// The part of a gate behind the attempt.
+fn describe(request: &Request, description: &Description) -> Vec<u8> {
+    let held = text::held(request.id, Some(description));
+    held.splitn(3, ' ').nth(2).unwrap_or_default().as_bytes().to_vec()
 }

@@ -2,54 +2,224 @@
 
 use std::time::Duration;
 
+use leasehold_core::model::{self, Gate, Record, Rules, Share, Waiter, text};
 use leasehold_core::{
-    Answer, Cancelled, FencingToken, Grant, Holder, Message, Mode, Now, Place, Refusal, Reply,
-    Status, StoreError, StoreErrorKind, Waiter,
+    Action, Answer, FencingToken, Grant, Message, Now, Place, Refusal, Reply, StoreError,
+    StoreErrorKind,
 };
 use redis::{FromRedisValue, Value};
 
-use super::codec::Reader;
-use super::plain::value;
-use super::redisson::owners;
+use super::Set;
 
-/// Decodes the reply to a single action.
+/// Reads a reply.
+pub(crate) type Decode = fn(Value) -> Result<Answer, StoreError>;
+
+/// Decodes the reply to a take.
 ///
 /// # Errors
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged (the script has left it as it is),
 /// or if the reply is not from one of our scripts.
-pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
-    match (found(&mut packed, now.lease_us), packed.0.is_empty()) {
-        (Some(Reply::Refused(Refusal::Damaged)), true) => {
-            let what = "the key of this lock is damaged: look at it, and delete it to mend it";
-            Err(StoreError::new(StoreErrorKind::Corrupt, what))
+pub(crate) fn taken(value: Value) -> Result<Answer, StoreError> {
+    let text = words(value)?;
+    let mut words = text.split(' ');
+    let found = take(&mut words).filter(|_| words.next().is_none());
+    let (reply, now_us) = found.ok_or_else(unexpected_reply)?;
+    let reply = undamaged(reply)?;
+    Ok(match now_us {
+        Some(now_us) => Answer::new(now(now_us), reply),
+        None => Answer::untimed(reply),
+    })
+}
+
+fn take<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(Reply, Option<u64>)> {
+    let kind = words.next()?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let reply = match kind {
+        "B" => Reply::Busy { retry_after: Duration::from_millis(number()?) },
+        "C" => Reply::Closed,
+        "F" => Reply::Refused(Refusal::QueueFull),
+        "G" => Reply::Granted(Grant::new(FencingToken::from_micros(number()?))),
+        "M" => Reply::Refused(Refusal::Mismatch { capacity: u32::try_from(number()?).ok()? }),
+        "N" => Reply::NotHeld,
+        "Q" => {
+            let (sequence, ahead) = (number()?, u32::try_from(number()?).ok()?);
+            let retry_after = Duration::from_millis(number()?);
+            let capacity = u32::try_from(number()?).ok().filter(|capacity| *capacity > 0);
+            let place = Place::new(sequence, ahead, retry_after).with_other_capacity(capacity);
+            return Some((Reply::Queued(place), Some(number()?)));
         }
-        (Some(reply), true) => Ok(Answer::new(now, reply).with_more(more)),
-        (Some(_), false) | (None, _) => Err(unexpected_reply()),
+        "R" => Reply::Revoked,
+        "V" => Reply::Refused(Refusal::Ballot),
+        "X" => Reply::Refused(Refusal::Damaged),
+        _ => return None,
+    };
+    Some((reply, None))
+}
+
+/// Decodes the reply to a SET with a number.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) for another reply.
+pub(crate) fn set(value: Value) -> Result<Set, StoreError> {
+    match value {
+        Value::Int(number) => {
+            let number = u64::try_from(number).map_err(|_| unexpected_reply())?;
+            Ok(Set::Numbered(FencingToken::from_micros(number)))
+        }
+        Value::Nil => Ok(Set::Taken),
+        Value::Okay => Ok(Set::Unnumbered),
+        _ => Err(unexpected_reply()),
     }
 }
 
-/// Decodes the reply to the renewal of many leases. A damaged record makes only its own renewal
-/// fail.
+/// Decodes the reply to a keep.
+///
+/// # Errors
+///
+/// Like [`taken`].
+pub(crate) fn kept(value: Value) -> Result<Answer, StoreError> {
+    let replies = each_kept(value)?;
+    match <[Reply; 1]>::try_from(replies) {
+        Ok([reply]) => Ok(Answer::untimed(undamaged(reply)?)),
+        Err(_) => Err(unexpected_reply()),
+    }
+}
+
+/// Decodes the reply to the keep of many leases. A damaged record makes only its own keep fail.
 ///
 /// # Errors
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is not from one of our scripts.
-pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
-    let mut replies = Vec::new();
-    while !packed.0.is_empty() {
-        replies.push(found(&mut packed, now.lease_us).ok_or_else(unexpected_reply)?);
+pub(crate) fn many_kept(value: Value) -> Result<Answer, StoreError> {
+    Ok(Answer::untimed(Reply::Many(each_kept(value)?)))
+}
+
+fn each_kept(value: Value) -> Result<Vec<Reply>, StoreError> {
+    let reply = |letter| match letter {
+        '-' => Some(Reply::NotHeld),
+        'h' => Some(Reply::Kept { contended: false }),
+        'r' => Some(Reply::Revoked),
+        'v' => Some(Reply::Refused(Refusal::Ballot)),
+        'w' => Some(Reply::Kept { contended: true }),
+        'x' => Some(Reply::Refused(Refusal::Damaged)),
+        _ => None,
+    };
+    words(value)?.chars().map(reply).collect::<Option<_>>().ok_or_else(unexpected_reply)
+}
+
+/// Decodes the reply to an end, or to a revocation.
+///
+/// # Errors
+///
+/// Like [`taken`].
+pub(crate) fn ended(value: Value) -> Result<Answer, StoreError> {
+    let reply = match words(value)?.as_str() {
+        "0" => Reply::Ended(false),
+        "1" => Reply::Ended(true),
+        "x" => Reply::Refused(Refusal::Damaged),
+        _ => return Err(unexpected_reply()),
+    };
+    Ok(Answer::untimed(undamaged(reply)?))
+}
+
+/// Decodes the reply to an end by the key of the gate alone: whether that sufficed.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is not from one of our scripts.
+pub(crate) fn ended_alone(value: Value) -> Result<bool, StoreError> {
+    match words(value)?.as_str() {
+        "1" => Ok(true),
+        "?" => Ok(false),
+        _ => Err(unexpected_reply()),
     }
-    Ok(Answer::new(now, Reply::Many(replies)).with_more(more))
+}
+
+fn undamaged(reply: Reply) -> Result<Reply, StoreError> {
+    match reply {
+        Reply::Refused(Refusal::Damaged) => Err(damaged()),
+        reply => Ok(reply),
+    }
+}
+
+/// The error for a value that is not ours.
+pub(crate) fn damaged() -> StoreError {
+    let what = "the key of this lock is damaged: look at it, and delete it to mend it";
+    StoreError::new(StoreErrorKind::Corrupt, what)
+}
+
+/// Decodes the reply to a look: the record is read, and the model says what it shows.
+///
+/// # Errors
+///
+/// Like [`taken`].
+pub(crate) fn status(value: Value) -> Result<Answer, StoreError> {
+    let (now, waiting, gate, record) = looked(value).ok_or_else(unexpected_reply)?;
+    let mut record = record.ok_or_else(damaged)?;
+    if let Some((gate, life_ms)) = gate {
+        let until_ms = (now.lease_us / 1_000).saturating_add(life_ms);
+        let state = text::read_gate(&gate).ok_or_else(damaged)?;
+        record.gate = Some(Gate { state, until_ms });
+    }
+    let look = Action::Look { limit: u32::MAX };
+    let outcome = model::step(&mut record, &mut 0, now, Rules::USUAL, &look);
+    let reply = match outcome.reply {
+        Reply::Status(status) => Reply::Status(Box::new(status.with_waiting(waiting))),
+        reply => reply,
+    };
+    Ok(Answer::new(now, reply))
+}
+
+/// The time, the number of waiters, what the gate says and how long it lives (ms), and the rest of
+/// the record: `None` if that is damaged.
+type Looked = (Now, u32, Option<(String, u64)>, Option<Record>);
+
+/// Members of a sorted set, with their scores.
+type Members = Vec<(String, u64)>;
+
+/// The reply of `look.lua`.
+type LookReply = (Value, Option<String>, i64, u32, Members, Members, Vec<u64>, Vec<String>);
+
+fn looked(value: Value) -> Option<Looked> {
+    let (asked, gate, life_ms, waiting, waiters, shares, tokens, closed) =
+        LookReply::from_redis_value(value).ok()?;
+    let now = time(asked)?;
+    // A key without an end is no gate of ours, and is shown all the same.
+    let gate = gate.map(|gate| (gate, u64::try_from(life_ms).unwrap_or(u64::MAX / 2)));
+    let record = || {
+        let mut record = Record { queue_until_ms: u64::MAX, ..Record::default() };
+        record.closed_until_ms = u64::MAX;
+        for (request, place) in waiters {
+            let waiter = Waiter { request: text::read_request(&request)?, asked_ms: 0 };
+            record.queue.insert(place, waiter);
+        }
+        for ((request, deadline_ms), token) in shares.into_iter().zip(tokens) {
+            let request = text::read_request(&request)?;
+            record.shares.insert(request.id, Share { request, token, deadline_ms });
+        }
+        record.closed = closed.iter().map(|id| id.parse().ok()).collect::<Option<_>>()?;
+        Some(record)
+    };
+    Some((now, waiting, gate, record()))
 }
 
 /// The time in a reply to TIME.
 pub(crate) fn time(reply: Value) -> Option<Now> {
     let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).ok()?;
-    let now_us = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
-    Some(Now { lease_us: now_us, token_us: now_us })
+    Some(now(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
+}
+
+fn now(now_us: u64) -> Now {
+    Now { lease_us: now_us, token_us: now_us }
+}
+
+fn words(value: Value) -> Result<String, StoreError> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| unexpected_reply()),
+        _ => Err(unexpected_reply()),
+    }
 }
 
 /// The error for a reply that is not from one of our scripts.
@@ -58,172 +228,55 @@ pub(crate) fn unexpected_reply() -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
 
-/// The time at which the script ran, whether it left more to do, and the rest of the reply.
-fn head(reply: &Value) -> Option<(Now, bool, Reader<'_>)> {
-    let Value::BulkString(bytes) = reply else { return None };
-    let mut packed = Reader(bytes);
-    let (now_us, more) = (packed.number()?, packed.flag()?);
-    Some((Now { lease_us: now_us, token_us: now_us }, more, packed))
-}
-
-fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
-    Some(match packed.byte()? {
-        b'B' => Reply::Busy { retry_after: packed.span()? },
-        b'C' => Reply::Cancelled(match packed.byte()? {
-            b'L' => Cancelled::Released,
-            b'M' => Cancelled::Removed,
-            b'U' => Cancelled::Unknown,
-            _ => return None,
-        }),
-        b'F' => Reply::Released,
-        b'G' => Reply::Granted(
-            Grant::new(packed.token()?, packed.number()?).with_contended(packed.flag()?),
-        ),
-        b'I' => Reply::Status(Box::new(status(packed, now_us)?)),
-        b'J' => Reply::Status(Box::new(owners::status(packed, now_us)?)),
-        b'L' => Reply::Late,
-        b'N' => Reply::NotHeld { newest: newest(packed)? },
-        b'O' => Reply::Gone,
-        b'P' => Reply::Status(Box::new(value::status(packed, now_us)?)),
-        b'Q' => Reply::Queued(
-            Place::new(packed.number()?, packed.word()?, packed.span()?)
-                .with_other_capacity(capacity(packed)?),
-        ),
-        b'R' => Reply::Refused(match packed.byte()? {
-            b'B' => Refusal::Ballot,
-            b'M' => Refusal::Mismatch { capacity: packed.word()? },
-            b'Q' => Refusal::QueueFull,
-            b'V' => Refusal::Version { found: packed.word()? },
-            b'W' => Refusal::Weight,
-            _ => return None,
-        }),
-        b'S' => Reply::Stale,
-        b'V' => Reply::Revoked(packed.flag()?),
-        b'X' => Reply::Refused(Refusal::Damaged),
-        _ => return None,
-    })
-}
-
-/// The last token of a name; zero means that there is none.
-fn newest(packed: &mut Reader<'_>) -> Option<Option<FencingToken>> {
-    let token_us = packed.number()?;
-    Some((token_us > 0).then(|| FencingToken::from_micros(token_us)))
-}
-
-/// A capacity; zero means that there is none.
-fn capacity(packed: &mut Reader<'_>) -> Option<Option<u32>> {
-    let capacity = packed.word()?;
-    Some((capacity > 0).then_some(capacity))
-}
-
-fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
-    let capacity = packed.word()?;
-    let last_token = newest(packed)?;
-    let waiting = packed.word()?;
-    let holders = (0..packed.word()?)
-        .map(|_| {
-            let (id, mode) = (packed.id()?, Mode::of(packed.word()?, capacity));
-            let (state, token) = (packed.hold_state()?, packed.token()?);
-            let held_for = Duration::from_micros(now_us.saturating_sub(packed.number()?));
-            let ttl_left = Duration::from_micros(packed.number()?.saturating_sub(now_us));
-            let holder = Holder::new(id, mode, token)
-                .with_state(state)
-                .with_held_for(held_for)
-                .with_ttl_left(ttl_left);
-            Some(holder.with_info(packed.counted()?.info()?).as_passed_on())
-        })
-        .collect::<Option<_>>()?;
-    let waiters = (1..=packed.word()?)
-        .map(|position| {
-            let (id, mode) = (packed.id()?, Mode::of(packed.word()?, packed.word()?));
-            let waited = Duration::from_micros(now_us.saturating_sub(packed.number()?));
-            Some(Waiter::new(id, mode, packed.counted()?.info()?, waited, position))
-        })
-        .collect::<Option<_>>()?;
-    let last = packed.counted()?;
-    let last = match last.0 {
-        [] => None,
-        _ => Some(last.last_hold()?.at(now_us)),
-    };
-    let status = Status::default()
-        .with_holders(holders)
-        .with_waiters(waiters)
-        .with_waiting(waiting)
-        .with_last_token(last_token)
-        .with_last_holder(last);
-    Some(status)
-}
-
 /// Decodes a payload of an inbox; `None` if it is not from one of our scripts.
 pub fn message(payload: &[u8]) -> Option<Message> {
-    let mut packed = Reader(payload);
-    let kind = packed.byte()?;
-    let (attempt, nonce) = (packed.number()?, packed.nonce()?);
+    let mut words = std::str::from_utf8(payload).ok()?.split(' ');
+    let (kind, id) = (words.next()?, words.next()?.parse::<leasehold_core::HolderId>().ok()?);
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let attempt = id.attempt;
     let message = match kind {
-        b'G' => Message::Granted {
-            attempt,
-            nonce,
-            token: packed.token()?,
-            now_us: packed.number()?,
-            deadline_us: packed.number()?,
-        },
-        b'R' => Message::Revoked {
-            attempt,
-            nonce,
-            token: FencingToken::from_number(packed.take().map(u64::from_be_bytes)?)?,
-            forced: packed.flag()?,
+        "G" => {
+            let token = FencingToken::from_micros(number()?);
+            Message::Granted { attempt, token, now_us: number()?.checked_mul(1_000)? }
+        }
+        "R" => match number()? {
+            0 => Message::Revoked { attempt, forced: false },
+            1 => Message::Revoked { attempt, forced: true },
+            _ => return None,
         },
         _ => return None,
     };
-    packed.0.is_empty().then_some(message)
+    words.next().is_none().then_some(message)
 }
 
 /// Merges the answers of several servers, one request each, into one answer. A request that failed
 /// gets a reply without an outcome.
 ///
-/// Each answer has the time of a different server. Only the time left until a deadline matters. So
-/// all deadlines are converted to the clock of the first server that has answered.
-///
 /// # Errors
 ///
 /// The first refusal, or else the first error, if no server has answered.
 pub(crate) fn merge(outcomes: Vec<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
-    let answered = outcomes.iter().flatten().next();
     let failures = || outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let refusal = failures().find(|error| !error.kind().is_outage());
-    if answered.is_none()
+    if outcomes.iter().all(Result::is_err)
         && let Some(error) = refusal.or(failures().next())
     {
         return Err(error.clone().maybe_executed());
     }
-    let now = answered.map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
-    let more = outcomes.iter().flatten().any(|answer| answer.more);
-    let translated = |outcome: Result<Answer, StoreError>| match outcome {
-        Ok(Answer { reply: Reply::Many(replies), now: own, .. }) => {
-            replies.into_iter().map(|reply| translate(reply, own, now)).collect()
-        }
-        Ok(answer) => vec![translate(answer.reply, answer.now, now)],
+    let replies = |outcome: Result<Answer, StoreError>| match outcome {
+        Ok(Answer { reply: Reply::Many(replies), .. }) => replies,
+        Ok(answer) => vec![answer.reply],
         Err(_) => vec![Reply::Busy { retry_after: Duration::ZERO }],
     };
-    let replies = Reply::Many(outcomes.into_iter().flat_map(translated).collect());
-    Ok(Answer::new(now, replies).with_more(more))
-}
-
-/// Converts a reply of a server whose time was `from` to the clock of a server whose time was `to`.
-fn translate(mut reply: Reply, from: Now, to: Now) -> Reply {
-    if let Reply::Granted(grant) = &mut reply {
-        grant.deadline_us = to.lease_us + grant.deadline_us.saturating_sub(from.lease_us);
-    }
-    reply
+    Ok(Answer::untimed(Reply::Many(outcomes.into_iter().flat_map(replies).collect())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::codec::Writer;
     use super::*;
 
-    fn replies(now_us: u64, replies: &[u8]) -> Value {
-        Value::BulkString(Writer::default().number(now_us).flag(false).bytes(replies).0)
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
     }
 
     #[test]
@@ -238,73 +291,63 @@ mod tests {
 
     #[test]
     fn a_foreign_reply_is_an_error_after_which_nothing_is_certain() {
-        for reply in [
-            Value::Nil,
-            Value::Okay,
-            Value::BulkString(b"hello".to_vec()),
-            replies(1, b""),
-            replies(1, b"?"),
-            replies(1, b"O?"),
-            replies(1, b"OO"),
-            replies(1, b"G12345678"),
-            replies(1, b"R?"),
-            replies(1, b"V\x02"),
-        ] {
-            let error = one(reply.clone()).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{reply:?}");
-            assert!(error.may_have_executed(), "{reply:?}");
+        for reply in ["", "hello", "?", "G", "G x", "G 1 2", "Q 1 2 3", "B -1", "C 1", "2"] {
+            for decode in [taken, kept, ended, status] {
+                let error = decode(text(reply)).unwrap_err();
+                assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{reply:?}");
+                assert!(error.may_have_executed(), "{reply:?}");
+            }
+        }
+        for reply in [Value::Nil, Value::Okay, Value::Int(1), Value::Array(Vec::new())] {
+            assert!(taken(reply.clone()).is_err() && status(reply).is_err());
         }
     }
 
     #[test]
     fn one_damaged_record_refuses_its_own_renewal_and_none_of_the_others() {
-        let expected = vec![Reply::Refused(Refusal::Damaged), Reply::Revoked(true)];
-        let found = many(replies(7, b"XV\x01")).unwrap();
-        assert_eq!((found.now.lease_us, found.reply), (7, Reply::Many(expected)));
-        let error = one(replies(7, b"X")).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Corrupt);
-        assert!(!error.may_have_executed());
+        let damaged = Reply::Refused(Refusal::Damaged);
+        let expected = vec![damaged, Reply::Revoked, Reply::Kept { contended: true }];
+        assert_eq!(many_kept(text("xrw")).unwrap().reply, Reply::Many(expected));
+        for error in [kept(text("x")), taken(text("X")), ended(text("x"))] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+            assert!(!error.may_have_executed());
+        }
     }
 
     #[test]
-    fn a_payload_of_a_wrong_length_is_no_message() {
-        let numbers = Writer::default().number(1).number(1).number(1);
-        let granted = Writer::default().byte(b'G').bytes(&numbers.0).number(1).number(1).0;
-        assert!(matches!(message(&granted), Some(Message::Granted { attempt: 1, .. })));
-        assert_eq!(message(&granted[..40]), None);
-        assert_eq!(message(&[&granted[..], b"x"].concat()), None);
-        let revoked = Writer::default().byte(b'R').bytes(&numbers.0).byte(1).0;
-        assert!(matches!(message(&revoked), Some(Message::Revoked { forced: true, .. })));
-        assert_eq!(message(&[&revoked[..25], &[2]].concat()), None);
-        assert_eq!(message(b""), None);
-        assert_eq!(message(b"hello"), None);
+    fn a_place_comes_with_the_time() {
+        let answer = taken(text("Q 7 2 1000 5 1800000000000000")).unwrap();
+        let place = Place::new(7, 2, Duration::from_secs(1)).with_other_capacity(Some(5));
+        assert_eq!(answer.reply, Reply::Queued(place));
+        assert_eq!(answer.now.unwrap().lease_us, 1_800_000_000_000_000);
     }
 
     #[test]
-    fn a_lease_has_as_much_left_after_a_merge_as_its_own_server_said() {
-        let now = |us| Now { lease_us: us, token_us: us };
-        let token = FencingToken::from_number(1 << 12).unwrap();
-        let answer = |now_us, more, reply| Answer::new(now(now_us), reply).with_more(more);
-        let granted = |deadline_us| Reply::Granted(Grant::new(token, deadline_us));
-        let not_held = Reply::NotHeld { newest: None };
-        let merged = merge(vec![
-            Ok(answer(1_000, false, Reply::Many(vec![granted(1_300)]))),
-            Ok(answer(9_000, true, Reply::Many(vec![granted(9_500), not_held.clone()]))),
-            Ok(answer(10, false, Reply::Many(vec![granted(5)]))),
-        ]);
-        let replies = vec![granted(1_300), granted(1_500), not_held, granted(1_000)];
-        assert_eq!(merged.unwrap(), answer(1_000, true, Reply::Many(replies)));
+    fn only_a_payload_of_our_scripts_is_a_message() {
+        let id = "0000000000000000000000000000000a-1";
+        let of = |text: String| message(text.as_bytes());
+        let granted = of(format!("G {id} 1800000000000000 1800000000123"));
+        let Some(Message::Granted { attempt: 1, now_us, .. }) = granted else { panic!() };
+        assert_eq!(now_us, 1_800_000_000_123_000);
+        let forced = of(format!("R {id} 1"));
+        assert!(matches!(forced, Some(Message::Revoked { attempt: 1, forced: true })));
+        for other in ["", "hello", "G", "R 1 1", "G x 1 1"] {
+            assert_eq!(message(other.as_bytes()), None, "{other}");
+        }
+        for rest in ["2", "0 0", ""] {
+            assert_eq!(of(format!("R {id} {rest}")), None, "{rest}");
+        }
     }
 
     #[test]
     fn a_server_that_fails_costs_the_others_no_reply_and_only_if_all_fail_there_is_an_error() {
-        let now = Now { lease_us: 7, token_us: 7 };
-        let answer = Answer::new(now, Reply::Many(vec![Reply::Revoked(true)]));
+        let answer = Answer::untimed(Reply::Many(vec![Reply::Revoked]));
         let gone = |why| Err(StoreError::new(StoreErrorKind::Unreachable, why));
         let none = Reply::Busy { retry_after: Duration::ZERO };
-        let replies = vec![none.clone(), Reply::Revoked(true), none];
+        let replies = vec![none.clone(), Reply::Revoked, none];
         let merged = merge(vec![gone("a"), Ok(answer), gone("b")]).unwrap();
-        assert_eq!(merged, Answer::new(now, Reply::Many(replies)));
+        assert_eq!(merged, Answer::untimed(Reply::Many(replies)));
         let refused = || Err(StoreError::new(StoreErrorKind::Denied, "c"));
         let error = merge(vec![gone("a"), refused(), gone("b")]).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Denied);

@@ -132,6 +132,7 @@ fn each_wrong_part_is_named() {
         ("redis://h?replicas=some", "`replicas`"),
         ("redis://h?sentinel_user=a", "`sentinel_user`"),
         ("redis://h?prefix=a%0a", "`prefix`"),
+        ("redis+cluster://h?prefix=a%7b%7db", "`prefix`"),
         ("redis://h?ca=/a", "`ca`"),
         ("rediss://h?cert=/a", "give both"),
         ("redis+unix://run/a.sock", "three slashes"),

@@ -6,15 +6,16 @@ use redis::{ErrorKind, Pipeline};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
-use crate::store::redis::connection::call::Request;
-use crate::store::redis::connection::call::ScriptText;
+use crate::store::redis::connection::call::{Own, Request, ScriptText};
 use crate::store::redis::connection::link::ROOM;
 use crate::store::redis::connection::pushes::pushes;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 
 static SCRIPT: LazyLock<ScriptText> =
-    LazyLock::new(|| ScriptText { takes_many: true, ..ScriptText::new("acquire".to_owned()) });
+    LazyLock::new(|| ScriptText { own: OWN, ..ScriptText::new("acquire".to_owned()) });
+
+const OWN: Option<Own> = Some(Own { args: 1, of: 2 });
 
 fn open(room: usize) -> (Wire, DuplexStream) {
     let (ours, theirs) = duplex(room);
@@ -22,7 +23,7 @@ fn open(room: usize) -> (Wire, DuplexStream) {
 }
 
 fn call(key: &str) -> Ask {
-    let args = vec![b"inbox:".to_vec(), key.into()];
+    let args = vec![key.into(), b"inbox:".to_vec()];
     Ask::Call(Arc::new(Request { script: &SCRIPT, keys: vec![key.into()], args }))
 }
 
@@ -50,9 +51,9 @@ async fn the_first_goes_alone_and_what_comes_meanwhile_together_and_each_has_its
         tokio::join!(a, b, c)
     };
     let serving = async {
-        expect(&mut server, &packed(&["1", "a", "inbox:", "a"])).await;
-        expect(&mut server, &packed(&["2", "b", "c", "inbox:", "b", "c"])).await;
-        server.write_all(b"$1\r\nA\r\n*2\r\n$1\r\nB\r\n$1\r\nC\r\n").await.unwrap();
+        expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
+        expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
+        server.write_all(b"$1\r\nA\r\n$2\r\nBC\r\n").await.unwrap();
     };
     let ((a, b, c), ()) = tokio::join!(asking, serving);
     assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], ["A", "B", "C"].map(text));
@@ -73,8 +74,11 @@ async fn requests_that_fill_a_call_are_written_by_the_latest_caller_before_the_d
             Poll::Pending => &[],
         };
         match number {
-            0 => assert_eq!(written, packed(&["1", "0", "inbox:", "0"])),
-            MOST_IN_A_CALL => assert!(written.ends_with(&[key.as_bytes(), b"\r\n"].concat())),
+            0 => assert_eq!(written, packed(&["1", "0", "0", "inbox:"])),
+            MOST_IN_A_CALL => {
+                let end = format!("{key}\r\n$6\r\ninbox:\r\n");
+                assert!(written.ends_with(end.as_bytes()), "{}", written.escape_ascii());
+            }
             _ => assert!(written.is_empty(), "{written:?}"),
         }
     }
@@ -87,8 +91,8 @@ async fn who_was_not_answered_in_time_is_told_and_the_next_gets_no_reply_of_anot
     assert!(late.is_timeout(), "{late}");
     let next = async { wire.send(call("next"), PATIENCE).await.unwrap() };
     let serving = async {
-        expect(&mut server, &packed(&["1", "late", "inbox:", "late"])).await;
-        expect(&mut server, &packed(&["1", "next", "inbox:", "next"])).await;
+        expect(&mut server, &packed(&["1", "late", "late", "inbox:"])).await;
+        expect(&mut server, &packed(&["1", "next", "next", "inbox:"])).await;
         server.write_all(b"$4\r\nlate\r\n$4\r\nnext\r\n").await.unwrap();
     };
     assert_eq!(tokio::join!(next, serving).0, text("next"));
@@ -110,8 +114,8 @@ async fn what_is_dropped_before_it_is_sent_is_not_sent() {
         tokio::join!(first, wire.send(call("last"), PATIENCE))
     };
     let serving = async {
-        expect(&mut server, &packed(&["1", "first", "inbox:", "first"])).await;
-        expect(&mut server, &packed(&["1", "last", "inbox:", "last"])).await;
+        expect(&mut server, &packed(&["1", "first", "first", "inbox:"])).await;
+        expect(&mut server, &packed(&["1", "last", "last", "inbox:"])).await;
         server.write_all(b"$1\r\n1\r\n$1\r\n2\r\n").await.unwrap();
     };
     let ((first, last), ()) = tokio::join!(asking, serving);
@@ -124,7 +128,7 @@ async fn a_request_longer_than_the_socket_takes_at_once_and_a_reply_as_long_arri
     let long = "x".repeat(5 * ROOM);
     let asking = async { wire.send(call(&long), PATIENCE).await.unwrap() };
     let serving = async {
-        expect(&mut server, &packed(&["1", &long, "inbox:", &long])).await;
+        expect(&mut server, &packed(&["1", &long, &long, "inbox:"])).await;
         server.write_all(format!("${}\r\n{long}\r\n", long.len()).as_bytes()).await.unwrap();
     };
     assert_eq!(tokio::join!(asking, serving).0, text(&long));
@@ -137,7 +141,7 @@ async fn all_are_told_when_the_server_goes_or_speaks_another_language_and_when_i
         let both =
             async { tokio::join!(wire.send(call("a"), PATIENCE), wire.send(call("b"), PATIENCE)) };
         let serving = async {
-            expect(&mut server, &packed(&["1", "a", "inbox:", "a"])).await;
+            expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
             server.write_all(said).await.unwrap();
             drop(server);
         };
@@ -170,11 +174,11 @@ async fn who_shares_a_call_that_is_refused_for_a_right_asks_again_alone() {
         tokio::join!(a, b, c)
     };
     let serving = async {
-        expect(&mut server, &packed(&["1", "a", "inbox:", "a"])).await;
-        expect(&mut server, &packed(&["2", "b", "c", "inbox:", "b", "c"])).await;
+        expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
+        expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
         server.write_all(b"$1\r\nA\r\n-NOPERM no\r\n").await.unwrap();
-        expect(&mut server, &packed(&["1", "b", "inbox:", "b"])).await;
-        expect(&mut server, &packed(&["1", "c", "inbox:", "c"])).await;
+        expect(&mut server, &packed(&["1", "b", "b", "inbox:"])).await;
+        expect(&mut server, &packed(&["1", "c", "c", "inbox:"])).await;
         server.write_all(b"$1\r\nB\r\n-NOPERM no\r\n").await.unwrap();
     };
     let ((_, b, c), ()) = tokio::join!(asking, serving);
@@ -190,8 +194,8 @@ async fn who_shares_a_call_that_stopped_half_way_for_a_right_is_told_and_asks_no
         tokio::join!(a, b, c)
     };
     let serving = async {
-        expect(&mut server, &packed(&["1", "a", "inbox:", "a"])).await;
-        expect(&mut server, &packed(&["2", "b", "c", "inbox:", "b", "c"])).await;
+        expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
+        expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
         let half_way = b"$1\r\nA\r\n-NOPERM ACL failure in script: no permission for 'hset'\r\n";
         server.write_all(half_way).await.unwrap();
         // A request that was sent again would get no answer.

@@ -9,10 +9,9 @@
 --       2 span of a quarantine, µs   3 'end' if an operator says that nothing was forgotten
 -- reply µs that the quarantine still lasts, 0 for none
 --@include clock
---@include arguments
 --@include boot
 
-local run, span = bytes(1, 40), number(2, SPAN_MAX)
+local run, span = ARGV[1], tonumber(ARGV[2])
 if ARGV[3] == 'end' then
   begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- it is over already
   return 0

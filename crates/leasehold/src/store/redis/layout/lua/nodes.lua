@@ -9,15 +9,14 @@
 --       3 how the caller reaches them   4 a list that it had before, or ''
 -- reply the id, and for each other list in use its ids and how they are reached
 --@include clock
---@include arguments
 
-local new_id, own, places, former = bytes(1, 32), ARGV[2], ARGV[3], ARGV[4]
+local new_id, own, places, former = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', KEYS[1], 'id', 'list1', 'list2', 'list3', 'list4')
 local id = record[1] or new_id
 if not record[1] then redis.call('HSET', KEYS[1], 'id', id) end
 
 -- A new list replaces the oldest.
-local others, field, oldest = {}, nil, TIME_MAX
+local others, field, oldest = {}, nil, math.huge
 for number = 1, 4 do
   local used, ids, reached = string.match(record[number + 1] or '', '^(%d+)\n([^\n]*)\n([^\n]*)$')
   used = math.min(tonumber(used or '0'), now) -- the clock may have been set back

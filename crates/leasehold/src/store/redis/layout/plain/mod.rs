@@ -3,26 +3,19 @@
 //! commands.
 //!
 //! The server has only that one string, which ends with the hold. So there is no queue and no
-//! shared mode, and the server remembers neither the last token nor ended attempts. If a copy of an
-//! acquire arrives after its attempt has ended, the server grants it, although it has no caller:
-//! the name then stays taken for one ttl. The `not_after` of the request bounds how late that can
-//! happen.
+//! shared mode, and the server does not remember ended attempts. If a copy of a request arrives
+//! after its attempt has ended, the server grants it, although it has no caller: the name then
+//! stays taken for one ttl.
 
 pub(crate) mod value;
 
-use std::time::Duration;
-
-use leasehold_core::model::BALLOT_LEAD;
-use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Mode, RenewLease, Reply,
-    StoreError, StoreErrorKind,
-};
-use redis::{Cmd, Value};
+use leasehold_core::{Action, Answer, Description, End, Keep, LockName, Mode, StoreError, Take};
+use redis::Cmd;
 
 use super::script::Script;
-use super::shared::{self, cancelled, flag, map, number, polled, revoked, span};
-use super::{Layout, is_granted, key, reply};
-use crate::store::redis::connection::call::Call;
+use super::shared::{self, flag, number, revoked, unsupported};
+use super::{Layout, effect, is_granted, key, millis, reply};
+use crate::store::redis::connection::call::{Call, Effect};
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -33,70 +26,32 @@ pub struct Plain {
 
 impl Layout for Plain {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        let (script, args) = match action {
-            Action::Acquire(request) => {
-                check(name, request.mode)?;
-                if !request.remember.is_zero() {
-                    return Err(refused(name, "who held it last is not remembered"));
-                }
-                // The nodes of a quorum use the request's ballot, so that they all have the same
-                // token.
-                let token = match request.ballot_us {
-                    Some(ballot_us) => (ballot_us, BALLOT_LEAD),
-                    None => (0, Duration::ZERO),
-                };
-                (Script::PlainAcquire, acquire(request, token))
+        let (script, args, decode): (_, _, reply::Decode) = match action {
+            Action::End(End { request, cooldown, .. }) => {
+                let args = vec![value::begin(request.id), millis(*cooldown)];
+                (Script::PlainEnd, args, reply::ended)
             }
-            Action::Adopt(request) => {
+            Action::Keep(lease) => (Script::PlainKeep, keep(lease).to_vec(), reply::kept),
+            Action::Look { .. } => (Script::PlainLook, Vec::new(), value::looked),
+            Action::Revoke { id, force } => {
+                let inbox = key::inbox(&self.prefix, id.client);
+                let args = vec![value::begin(*id), flag(*force), inbox, revoked(*id, *force)];
+                (Script::PlainRevoke, args, reply::ended)
+            }
+            Action::Take(request) => {
                 check(name, request.request.mode)?;
-                (Script::PlainAdopt, adopt(request))
-            }
-            Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
-            Action::Commit { .. } => {
-                return Err(refused(name, "the token of such a lock cannot be changed"));
-            }
-            Action::Describe { id, info } => {
-                (Script::PlainDescribe, vec![value::begin(*id), value::end(info)])
-            }
-            Action::Inspect { .. } => (Script::PlainInspect, Vec::new()),
-            Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
-                (Script::PlainRenew, vec![value::begin(*id), span(*ttl)])
-            }
-            Action::Reclaim(claim) => {
-                check(name, claim.request.mode)?;
-                let token = (claim.token.micros(), Duration::MAX);
-                (Script::PlainAcquire, acquire(&claim.request, token))
-            }
-            Action::Release { id, cooldown, .. } => {
-                (Script::PlainRelease, vec![value::begin(*id), span(*cooldown)])
-            }
-            Action::Revoke { id, token, force } => {
-                let args = vec![
-                    value::begin(*id),
-                    number(token.micros()),
-                    flag(*force),
-                    key::inbox(&self.prefix, id.client),
-                    revoked(*id, *token, *force),
-                    number(token.passes().into()),
-                ];
-                (Script::PlainRevoke, args)
+                (Script::PlainTake, take(request), reply::taken)
             }
             _ => return Err(StoreError::unknown_request()),
         };
-        let decode = match action {
-            Action::Cancel { .. } => cancelled,
-            Action::Poll { .. } => polled,
-            Action::Reclaim(_) => reclaimed,
-            _ => reply::one,
-        };
         let call = Call::new(script.text(), vec![self.key(name)], args, decode);
-        Ok(call.with_effect(action.effect(), is_granted))
+        Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
-        let keys = leases.iter().map(|lease| self.key(&lease.name)).collect();
-        let args = leases.iter().flat_map(|lease| [value::begin(lease.id), span(lease.ttl)]);
-        Call::new(Script::PlainRenew.text(), keys, args.collect(), reply::many)
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
+        let keys = leases.iter().map(|(name, _)| self.key(name)).collect();
+        let args = leases.iter().flat_map(|(_, lease)| keep(lease)).collect();
+        Call::new(Script::PlainKeep.text(), keys, args, reply::many_kept)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 
@@ -120,19 +75,12 @@ impl Layout for Plain {
     }
 
     /// With a prefix, a scan finds only keys of locks; without a prefix, it also finds other data.
-    fn is_lock(&self, value: &[u8]) -> bool {
+    fn is_lock(&self, value: &[u8], _: u64) -> bool {
         match self.prefix.is_empty() {
             true => value == value::MARK.as_bytes(),
             false => !value.is_empty(),
         }
     }
-}
-
-fn reclaimed(value: Value) -> Result<Answer, StoreError> {
-    map(value, |reply| match reply {
-        Reply::Busy { .. } | Reply::Stale => Reply::NotHeld { newest: None },
-        reply => reply,
-    })
 }
 
 /// The warning about a missing prefix: programs that write their keys differently do not exclude
@@ -152,33 +100,29 @@ fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
     }
 }
 
-fn acquire(request: &Acquire, (token_us, behind): (u64, Duration)) -> Vec<Vec<u8>> {
+/// The arguments of a take. The nodes of a quorum use the request's ballot, so that they all have
+/// the same token.
+fn take(Take { request, ttl, ballot_us, from, .. }: &Take) -> Vec<Vec<u8>> {
     vec![
         value::begin(request.id),
         value::end(&request.info),
-        span(request.ttl),
-        number(request.not_after_us),
-        number(token_us),
-        span(behind),
+        millis(*ttl),
+        number(ballot_us.unwrap_or(0)),
+        from.map(value::begin).unwrap_or_default(),
     ]
 }
 
-fn adopt(Adopt { from, token, request, .. }: &Adopt) -> Vec<Vec<u8>> {
-    vec![
-        value::begin(request.id),
-        value::end(&request.info),
-        value::begin(*from),
-        number(token.map_or(0, FencingToken::micros)),
-        span(request.ttl),
-        number(request.not_after_us),
-        number(request.ballot_us.unwrap_or(0)),
-    ]
+fn keep(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
+    let said = description.as_deref().map(|Description { token, info, .. }| {
+        [number(token.micros()), value::end(info)].concat() //
+    });
+    [value::begin(request.id), millis(*ttl), said.unwrap_or_default()]
 }
 
 fn refused(name: &LockName, why: &str) -> StoreError {
     let why = format!(
-        "{name}: with layout=plain a lock has one holder, and {why}: leave the layout out, where \
-         no program in another language needs the name"
+        "with layout=plain a lock has one holder, and {why}: leave the layout out, where no \
+         program in another language needs the name"
     );
-    StoreError::new(StoreErrorKind::Unsupported, why)
+    unsupported(name, &why)
 }

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use leasehold_core::time::micros;
 use leasehold_core::{
-    FencingToken, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES, Mode,
-    PassedOn, Status,
+    Answer, FencingToken, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES,
+    Mode, Now, PassedOn, Reply, Status, StoreError,
 };
+use redis::{FromRedisValue, Value};
 
-use crate::store::redis::layout::codec::Reader;
+use crate::store::redis::layout::{reply, shared};
 
 /// The beginning of every value of ours.
 pub(crate) const MARK: &str = "leasehold-1 ";
@@ -57,27 +58,32 @@ pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
     format!(" held {pid} {host}{label}").into_bytes()
 }
 
-/// The status from the reply of `plain/inspect.lua`; `None` if the reply is malformed.
-pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
-    let (is_there, ends_us) = (packed.flag()?, packed.number()?);
-    let value = std::mem::take(&mut packed.0);
-    if !is_there {
-        return Some(Status::default());
+/// Decodes the reply of `plain/look.lua`.
+pub(crate) fn looked(reply: Value) -> Result<Answer, StoreError> {
+    let found = <(Value, Vec<u8>, i64)>::from_redis_value(reply).ok();
+    let (now, value, end_ms) = found
+        .and_then(|(asked, value, end_ms)| Some((reply::time(asked)?, value, end_ms)))
+        .ok_or_else(reply::unexpected_reply)?;
+    Ok(Answer::new(now, Reply::Status(Box::new(status(&value, end_ms, now)))))
+}
+
+/// The status by a value, and the answer to PEXPIRETIME.
+fn status(value: &[u8], end_ms: i64, now: Now) -> Status {
+    if end_ms == -2 {
+        return Status::default();
     }
-    let ttl_left = Duration::from_micros(ends_us.saturating_sub(now_us));
-    if let Some(holder) = parse(value, now_us, ttl_left) {
-        let last_token = Some(holder.token);
-        return Some(Status::default().with_holders(vec![holder]).with_last_token(last_token));
+    let ttl_left = shared::ttl_left(end_ms, now);
+    if let Some(holder) = parse(value, now, ttl_left.unwrap_or_default()) {
+        return Status::default().with_holders(vec![holder]);
     }
     let shown = String::from_utf8_lossy(value);
     let shown = shown.chars().take(SHOWN_CHARACTERS);
     let value: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let ttl_left = (ends_us > 0).then_some(ttl_left);
-    Some(Status::default().with_foreign(Some(ForeignHolder::new(value, ttl_left))))
+    Status::default().with_foreign(Some(ForeignHolder::new(value, ttl_left)))
 }
 
 /// The exclusive holder with this value; `None` if the value is not ours.
-pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
+pub(crate) fn parse(value: &[u8], now: Now, ttl_left: Duration) -> Option<Holder> {
     let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
     let id = parts.next()?.parse().ok()?;
     let (token_us, since_us) = token(parts.next()?)?;
@@ -92,13 +98,13 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
     let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
     let info =
         HolderInfo::new(host, pid).with_label(label.map(str::to_owned)).with_passed_on(passed_on);
-    let held_for = Duration::from_micros(now_us.saturating_sub(since_us));
-    let holder = Holder::new(id, Mode::Exclusive, FencingToken::from_micros(token_us))
+    let held_for = Duration::from_micros(now.token_us.saturating_sub(since_us));
+    let holder = Holder::new(id, Mode::Exclusive, Some(FencingToken::from_micros(token_us)))
         .with_state(state)
         .with_info(info)
-        .with_held_for(held_for)
         .with_ttl_left(ttl_left)
-        .as_passed_on();
+        .seen_at(now)
+        .with_held_for(held_for.saturating_sub(passed_on.after));
     Some(holder)
 }
 
@@ -123,13 +129,11 @@ mod tests {
     use leasehold_core::ClientId;
 
     use super::*;
-    use crate::store::redis::layout::codec::Writer;
 
     const NOW_US: u64 = 1_800_000_000_000_000;
 
-    fn inspected(value: &[u8], ends_us: u64) -> Status {
-        let reply = Writer::default().flag(true).number(ends_us).bytes(value);
-        status(&mut Reader(&reply.0), NOW_US).unwrap()
+    fn inspected(value: &[u8], end_ms: i64) -> Status {
+        status(value, end_ms, Now { lease_us: NOW_US, token_us: NOW_US })
     }
 
     fn value(id: HolderId, token_us: u64, info: &HolderInfo) -> Vec<u8> {
@@ -141,11 +145,10 @@ mod tests {
         let id = HolderId { client: ClientId(u128::MAX), attempt: (1 << 53) - 1 };
         for label in [None, Some(String::new()), Some("nightly\timport ünï".to_owned())] {
             let info = HolderInfo::new("db 7", u32::MAX).with_label(label);
-            let status = inspected(&value(id, NOW_US - 5, &info), NOW_US + 7_000);
+            let status = inspected(&value(id, NOW_US - 5, &info), (NOW_US / 1_000) as i64 + 7);
             let [holder] = &status.holders[..] else { panic!("{status:?}") };
             assert_eq!((holder.id, &holder.info), (id, &info));
-            assert_eq!(holder.token, FencingToken::from_micros(NOW_US - 5));
-            assert_eq!(status.last_token, Some(holder.token));
+            assert_eq!(holder.token, Some(FencingToken::from_micros(NOW_US - 5)));
             assert_eq!(holder.held_for, Duration::from_micros(5));
             assert_eq!(holder.ttl_left, Duration::from_millis(7));
             assert!(!status.is_free() && status.foreign.is_none());
@@ -168,21 +171,21 @@ mod tests {
         let ours = value(id, NOW_US, &HolderInfo::default());
         let damaged = String::from_utf8(ours).unwrap().replace(" held ", " mine ");
         for theirs in [&b""[..], b"3f2c-uuid", b"\xff\x00", b"leasehold-1 x", damaged.as_bytes()] {
-            let status = inspected(theirs, 0);
+            let status = inspected(theirs, -1);
             assert!(status.holders.is_empty() && !status.is_free(), "{theirs:?}");
             let foreign = status.foreign.unwrap();
             assert_eq!(foreign.ttl_left, None, "a key without an end");
             assert!(!foreign.value.contains(char::is_control), "{theirs:?}");
         }
-        let foreign = inspected("ü".repeat(1_000).as_bytes(), NOW_US + 1_000).foreign.unwrap();
+        let foreign =
+            inspected("ü".repeat(1_000).as_bytes(), (NOW_US / 1_000) as i64 + 1).foreign.unwrap();
         assert_eq!(foreign.value, "ü".repeat(SHOWN_CHARACTERS));
         assert_eq!(foreign.ttl_left, Some(Duration::from_millis(1)));
     }
 
     #[test]
     fn a_key_that_is_not_there_is_a_free_lock() {
-        let reply = Writer::default().flag(false).number(0);
-        assert_eq!(status(&mut Reader(&reply.0), NOW_US), Some(Status::default()));
-        assert_eq!(status(&mut Reader(b"\x02"), NOW_US), None);
+        assert_eq!(inspected(b"", -2), Status::default());
+        assert!(looked(Value::Array(Vec::new())).is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust share the
 //! same locks. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
 //!
-//! Like the layout `plain`, it has no queue, and remembers no last token. But a release is
-//! published, on the channels of Redisson and of leasehold; readers share; and an attempt that was
-//! given up leaves a trace until no copy of its acquire can arrive any more.
+//! Like the layout `plain`, it has no queue. But a release is published, on the channels of
+//! Redisson and of leasehold; readers share; and an attempt that was given up leaves a trace until
+//! no copy of its acquire can arrive any more.
 
 pub(crate) mod limits;
 mod names;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Action, Adopt, Answer, Effect, FencingToken, HolderId, LockName, Mode, RenewLease, Reply,
-    StoreError, StoreErrorKind,
+    Action, Answer, Description, End, FencingToken, HolderId, Keep, LockName, Mode, Reply,
+    StoreError, StoreErrorKind, Take,
 };
 use redis::{Cmd, Value};
 
@@ -22,9 +22,9 @@ use self::limits::WATCHDOG;
 use self::names::LockKeys;
 use super::plain::value;
 use super::script::Script;
-use super::shared::{self, cancelled, flag, number, polled, revoked, span};
-use super::{Layout, is_granted, key, reply};
-use crate::store::redis::connection::call::Call;
+use super::shared::{self, flag, number, revoked, text, unsupported};
+use super::{Layout, effect, is_granted, key, millis, reply};
+use crate::store::redis::connection::call::{Call, Effect};
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -41,28 +41,40 @@ pub struct Redisson {
 
 impl Layout for Redisson {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        check(name, action)?;
         let names = LockKeys::of(&self.prefix, name);
-        let Some((script, keys, args)) = self.plan(&names, action) else {
-            return Err(refused(
-                name,
-                "such a lock is renewed and let go, and not changed otherwise",
-            ));
+        let (script, keys, args, decode) = match action {
+            Action::End(end) => self.end(&names, end),
+            Action::Keep(keep) => {
+                check(name, keep.request.mode, keep.ttl)?;
+                let keys = vec![names.hold(keep.request.id)];
+                (Script::RedissonKeep, keys, kept(keep).to_vec(), reply::kept as reply::Decode)
+            }
+            Action::Look { limit } => {
+                let args = vec![text(&names.base), number((*limit).into())];
+                (Script::RedissonLook, Vec::new(), args, self.decode(owners::looked, looked_fenced))
+            }
+            Action::Revoke { id, force } => self.revoke(&names, *id, *force),
+            Action::Take(take) => {
+                check(name, take.request.mode, take.ttl)?;
+                self.take(&names, take)
+            }
+            _ => return Err(StoreError::unknown_request()),
         };
-        let keys = [vec![names.lock.clone()], keys].concat();
+        let keys = [vec![names.lock], keys].concat();
         let keys = keys.into_iter().map(String::into_bytes).collect();
-        let call = Call::new(script.text(), keys, args, self.decoder(action));
-        Ok(call.with_effect(action.effect(), is_granted))
+        let call = Call::new(script.text(), keys, args, decode);
+        Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
-        let keys = leases.iter().flat_map(|lease| {
-            let names = LockKeys::of(&self.prefix, &lease.name);
-            [names.lock.clone(), names.hold(lease.id)].map(String::into_bytes)
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
+        let keys = leases.iter().flat_map(|(name, keep)| {
+            let names = LockKeys::of(&self.prefix, name);
+            let hold = names.hold(keep.request.id);
+            [names.lock, hold].map(String::into_bytes)
         });
-        let args = leases.iter().flat_map(|lease| [text(&names::owner(lease.id)), span(lease.ttl)]);
-        let decode = if self.fenced { many_fenced } else { reply::many };
-        Call::new(Script::RedissonRenew.text(), keys.collect(), args.collect(), decode)
+        let args = leases.iter().flat_map(|(_, keep)| kept(keep));
+        let script = Script::RedissonKeep.text();
+        Call::new(script, keys.collect(), args.collect(), reply::many_kept)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 
@@ -85,7 +97,7 @@ impl Layout for Redisson {
         peek
     }
 
-    fn is_lock(&self, value: &[u8]) -> bool {
+    fn is_lock(&self, value: &[u8], _: u64) -> bool {
         let fields = String::from_utf8_lossy(value);
         fields.lines().any(names::is_owner)
     }
@@ -95,91 +107,42 @@ impl Layout for Redisson {
     }
 }
 
-/// A script, its keys after that of the lock, and its arguments.
-type Planned = (Script, Vec<String>, Vec<Vec<u8>>);
+/// A script, its keys after that of the lock, its arguments, and the meaning of its reply.
+type Planned = (Script, Vec<String>, Vec<Vec<u8>>, reply::Decode);
 
 impl Redisson {
-    /// The script for an action; `None` if there is none.
-    fn plan(&self, names: &LockKeys, action: &Action) -> Option<Planned> {
-        let counter = self.fenced.then(|| names.counter());
-        Some(match action {
-            Action::Acquire(request) => {
-                let args = vec![
-                    text(&names::owner(request.id)),
-                    value::begin(request.id),
-                    value::end(&request.info),
-                    span(request.ttl),
-                    number(request.not_after_us),
-                    flag(request.mode == Mode::Shared),
-                ];
-                let keys = [names.hold(request.id)].into_iter().chain(counter);
-                (Script::RedissonAcquire, keys.collect(), args)
-            }
-            Action::Adopt(adopt) => {
-                let keys = [names.hold(adopt.request.id), names.hold(adopt.from)];
-                let keys = keys.into_iter().chain(counter);
-                (Script::RedissonAdopt, keys.collect(), self.adopt(adopt))
-            }
-            Action::Cancel { id, unanswered } => {
-                let late = if *unanswered { 1 } else { 2 };
-                self.release(names, *id, Duration::ZERO, late)
-            }
-            Action::Describe { id, info } => {
-                let args = vec![text(&names::owner(*id)), value::end(info)];
-                (Script::RedissonDescribe, vec![names.hold(*id)], args)
-            }
-            Action::Inspect { limit } => {
-                let args = vec![text(&names.base), number((*limit).into())];
-                (Script::RedissonInspect, counter.into_iter().collect(), args)
-            }
-            Action::Poll { id, ttl } | Action::Renew { id, ttl, .. } => {
-                let args = vec![text(&names::owner(*id)), span(*ttl)];
-                (Script::RedissonRenew, vec![names.hold(*id)], args)
-            }
-            Action::Release { id, cooldown, unanswered } => {
-                self.release(names, *id, *cooldown, u64::from(*unanswered))
-            }
-            Action::Revoke { id, token, force } => (
-                Script::RedissonRevoke,
-                vec![names.hold(*id)],
-                self.revoke(names, *id, *token, *force),
-            ),
-            _ => return None,
-        })
-    }
-
-    fn adopt(&self, Adopt { from, token, request, .. }: &Adopt) -> Vec<Vec<u8>> {
-        vec![
+    fn take(&self, names: &LockKeys, take: &Take) -> Planned {
+        let Take { request, ttl, from, .. } = take;
+        let args = vec![
             text(&names::owner(request.id)),
             value::begin(request.id),
             value::end(&request.info),
-            text(&names::owner(*from)),
-            number(token.map_or(0, |token| self.counted(token))),
-            span(request.ttl),
-            number(request.not_after_us),
+            millis(*ttl),
             flag(request.mode == Mode::Shared),
-        ]
+            from.map(|from| text(&names::owner(from))).unwrap_or_default(),
+        ];
+        let keys = [names.hold(request.id), names.hold(from.unwrap_or(request.id))];
+        let keys = keys.into_iter().chain(self.fenced.then(|| names.counter()));
+        let decode = self.decode(reply::taken, taken_fenced);
+        (Script::RedissonTake, keys.collect(), args, decode)
     }
 
-    fn release(&self, names: &LockKeys, id: HolderId, cooldown: Duration, late: u64) -> Planned {
-        let args = vec![text(&names::owner(id)), span(cooldown), number(late)];
+    fn end(&self, names: &LockKeys, end: &End) -> Planned {
+        let End { request, closes, cooldown, .. } = end;
+        let args = vec![text(&names::owner(request.id)), millis(*cooldown), flag(*closes)];
         let args = [args, self.telling(names)].concat();
-        (Script::RedissonRelease, vec![names.hold(id)], args)
+        (Script::RedissonEnd, vec![names.hold(request.id)], args, reply::ended)
     }
 
-    fn revoke(
-        &self,
-        names: &LockKeys,
-        id: HolderId,
-        token: FencingToken,
-        force: bool,
-    ) -> Vec<Vec<u8>> {
-        let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
-        // A token that counts grants has no bits that count how often the lease was passed on.
-        let passes = if self.fenced { 0 } else { token.passes() };
-        let inbox = key::inbox(&self.inboxes, id.client);
-        let message = vec![inbox, revoked(id, token, force), number(passes.into())];
-        [hold, self.telling(names), message].concat()
+    fn revoke(&self, names: &LockKeys, id: HolderId, force: bool) -> Planned {
+        let hold = vec![text(&names::owner(id)), flag(force)];
+        let message = vec![key::inbox(&self.inboxes, id.client), revoked(id, force)];
+        let args = [hold, self.telling(names), message].concat();
+        (Script::RedissonRevoke, vec![names.hold(id)], args, reply::ended)
+    }
+
+    fn decode(&self, timed: reply::Decode, fenced: reply::Decode) -> reply::Decode {
+        if self.fenced { fenced } else { timed }
     }
 
     /// The arguments by which a script notifies waiters.
@@ -188,60 +151,39 @@ impl Redisson {
         let [lock, rwlock] = names.channels();
         vec![text(publish), text(&lock), text(&rwlock)]
     }
-
-    /// The number of a token in scripts: microseconds, or the counter of an `RFencedLock`.
-    fn counted(&self, token: FencingToken) -> u64 {
-        if self.fenced { TOKEN_EPOCH_US + token.get() } else { token.micros() }
-    }
-
-    fn decoder(&self, action: &Action) -> fn(Value) -> Result<Answer, StoreError> {
-        match (action, self.fenced) {
-            (Action::Cancel { .. }, _) => cancelled,
-            (Action::Poll { .. }, false) => polled,
-            (Action::Poll { .. }, true) => |value| polled(value).map(fence),
-            (_, true) => |value| reply::one(value).map(fence),
-            (_, false) => reply::one,
-        }
-    }
 }
 
-fn many_fenced(value: Value) -> Result<Answer, StoreError> {
-    reply::many(value).map(fence)
+fn taken_fenced(value: Value) -> Result<Answer, StoreError> {
+    reply::taken(value).map(fence)
+}
+
+fn looked_fenced(value: Value) -> Result<Answer, StoreError> {
+    owners::looked(value).map(fence)
+}
+
+fn kept(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
+    let said = description.as_deref().map(|Description { info, .. }| value::end(info));
+    [text(&names::owner(request.id)), millis(*ttl), said.unwrap_or_default()]
 }
 
 /// The same answer, with the counter itself as each token instead of a time.
 fn fence(mut answer: Answer) -> Answer {
-    fence_reply(&mut answer.reply);
-    answer
-}
-
-fn fence_reply(reply: &mut Reply) {
     let count = |token: &mut FencingToken| {
         let counter = token.micros().saturating_sub(TOKEN_EPOCH_US);
         *token = FencingToken::from_number(counter).unwrap_or(*token);
     };
-    match reply {
+    match &mut answer.reply {
         Reply::Granted(grant) => count(&mut grant.token),
-        Reply::NotHeld { newest } => newest.iter_mut().for_each(count),
-        Reply::Many(replies) => replies.iter_mut().for_each(fence_reply),
         Reply::Status(status) => {
-            let tokens = status.holders.iter_mut().map(|holder| &mut holder.token);
-            tokens.chain(&mut status.last_token).for_each(count);
+            status.holders.iter_mut().filter_map(|holder| holder.token.as_mut()).for_each(count);
         }
         _ => {}
     }
+    answer
 }
 
 /// Refuses requests that Redisson's locks do not support.
-fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
-    let (mode, ttl) = match action {
-        Action::Acquire(request) if !request.remember.is_zero() => {
-            return Err(refused(name, "who held it last is not remembered"));
-        }
-        Action::Acquire(request) => (request.mode, request.ttl),
-        Action::Adopt(adopt) => (adopt.request.mode, adopt.request.ttl),
-        _ => return Ok(()),
-    };
+fn check(name: &LockName, mode: Mode, ttl: Duration) -> Result<(), StoreError> {
     match mode {
         Mode::Exclusive => Ok(()),
         Mode::Shared if ttl > WATCHDOG => Err(StoreError::new(
@@ -259,12 +201,8 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
 
 fn refused(name: &LockName, why: &str) -> StoreError {
     let why = format!(
-        "{name}: with layout=redisson a lock is an RLock, an RFencedLock or an RReadWriteLock, and \
-         {why}: leave the layout out, where no program in Java needs the name"
+        "with layout=redisson a lock is an RLock, an RFencedLock or an RReadWriteLock, and {why}: \
+         leave the layout out, where no program in Java needs the name"
     );
-    StoreError::new(StoreErrorKind::Unsupported, why)
-}
-
-fn text(text: &str) -> Vec<u8> {
-    text.as_bytes().to_vec()
+    unsupported(name, &why)
 }

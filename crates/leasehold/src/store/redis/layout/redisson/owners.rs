@@ -1,50 +1,52 @@
 //! The holders of a lock of Redisson, from the reply of inspect.lua.
 
-use std::time::Duration;
-
-use leasehold_core::{FencingToken, ForeignHolder, Mode, Status};
+use leasehold_core::{Answer, ForeignHolder, Mode, Now, Reply, Status, StoreError};
+use redis::{FromRedisValue, Value};
 
 use super::names;
-use crate::store::redis::layout::codec::Reader;
 use crate::store::redis::layout::plain::value;
+use crate::store::redis::layout::{reply, shared};
 
-/// The status from a reply; `None` if the reply is malformed.
-pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
-    let (is_there, reads) = (packed.flag()?, packed.flag()?);
-    let (ends_us, last_token) = (packed.number()?, packed.number()?);
-    let left = |ends_us: u64| Duration::from_micros(ends_us.saturating_sub(now_us));
+/// An owner's field, its number of entries, and the value and the end of the key of the last entry.
+type Owner = (Vec<u8>, Vec<u8>, Vec<u8>, i64);
+
+/// Decodes the reply of `redisson/look.lua`.
+pub(crate) fn looked(reply: Value) -> Result<Answer, StoreError> {
+    let found = <(Value, i64, u8, Vec<Owner>)>::from_redis_value(reply).ok();
+    let found = found.and_then(|(asked, end_ms, reads, owners)| {
+        Some((reply::time(asked)?, end_ms, reads == 1, owners)) //
+    });
+    let (now, end_ms, reads, owners) = found.ok_or_else(reply::unexpected_reply)?;
+    Ok(Answer::new(now, Reply::Status(Box::new(status(now, end_ms, reads, owners)))))
+}
+
+fn status(now: Now, end_ms: i64, reads: bool, owners: Vec<Owner>) -> Status {
     let mut status = Status::default();
     let mut others = Vec::new();
-    let count = packed.word()?;
-    for _ in 0..count {
-        let (field, entries, value) =
-            (packed.counted()?.0, packed.counted()?.0, packed.counted()?.0);
-        let entry_ends_us = packed.number()?;
-        let field = String::from_utf8_lossy(field);
-        if reads && entry_ends_us == 0 {
+    for (field, entries, value, entry_end_ms) in owners {
+        let field = String::from_utf8_lossy(&field);
+        let entry_left = shared::ttl_left(entry_end_ms, now);
+        if reads && entry_left.is_none() {
             continue; // a dead reader; another reader lives
         }
-        match value::parse(value, now_us, left(entry_ends_us)) {
+        match value::parse(&value, now, entry_left.unwrap_or_default()) {
             Some(mut holder) => {
                 holder.mode = mode_of(&field);
                 status.holders.push(holder);
             }
-            None => others.push(named(&field, reads, &String::from_utf8_lossy(entries))),
+            None => others.push(named(&field, reads, &String::from_utf8_lossy(&entries))),
         }
     }
-    let is_foreign = is_there && (status.holders.is_empty() || !others.is_empty());
+    let is_foreign = end_ms != -2 && (status.holders.is_empty() || !others.is_empty());
     status.foreign = is_foreign.then(|| {
         let value = match others.is_empty() {
             true => "a hash without owners".to_owned(),
             false => others.join(", "),
         };
         let mode = if reads { Mode::Shared } else { Mode::Exclusive };
-        ForeignHolder::new(value, (ends_us > 0).then(|| left(ends_us))).with_mode(mode)
+        ForeignHolder::new(value, shared::ttl_left(end_ms, now)).with_mode(mode)
     });
-    let newest = status.holders.iter().map(|holder| holder.token).max();
-    let counted = (last_token > 0).then(|| FencingToken::from_micros(last_token));
-    status.last_token = counted.or(newest);
-    Some(status)
+    status
 }
 
 fn mode_of(field: &str) -> Mode {

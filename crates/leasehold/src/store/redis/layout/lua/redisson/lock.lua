@@ -46,11 +46,7 @@ end
 -- The end of a lease with this ttl from now on. Servers count in milliseconds, so the end is
 -- rounded up.
 local function end_of(ttl)
-  return math.ceil((now + ttl) / 1000)
-end
-
-local function granted(token, until_ms)
-  return struct.pack('<c1ddB', 'G', token, until_ms * 1000, 0)
+  return math.ceil(now / 1000) + ttl
 end
 
 -- Moves the end of a hold forward, never back, and the end of the hash with it. Redisson's watchdog
@@ -63,7 +59,11 @@ local function extend(hold, ttl)
   local of_hash = math.max(at, redis.call('PEXPIRETIME', hold.lock))
   redis.call('PEXPIREAT', hold.key, exact(at))
   redis.call('PEXPIREAT', hold.lock, exact(of_hash))
-  return granted(tonumber(hold.token), at)
+end
+
+local function granted(hold, ttl)
+  extend(hold, ttl)
+  return 'G ' .. hold.token
 end
 
 -- Writes the new state of a hold. Its end stays.
@@ -120,22 +120,10 @@ local function rest_of(lock, key, owner)
   return { lock = lock, key = key, owner = owner, writes = fields[2] }
 end
 
--- The reply if this attempt does not hold. It has the newest token of the holders of leasehold.
-local function not_held(lock, key, owner)
-  local newest, base = 0, base_of(key, owner)
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    local other = string.gsub(field, ':write$', '')
-    local value = redis.call('GET', base .. ':' .. other .. ':rwlock_timeout:1')
-    local token = string.match(value or '', '^leasehold%-1 %x+%-%d+ (%d+)')
-    newest = math.max(newest, tonumber(token or 0))
-  end
-  return struct.pack('<c1d', 'N', newest)
-end
-
 -- Leaves a tombstone, by which a late copy of an acquire finds that its attempt has ended. Redisson
 -- overlooks it, because no field of the hash counts it as an entry.
 local function leave_tombstone(key)
-  redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
+  redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(CLOSED)))
 end
 
 -- The token of a grant, and what follows it in the value. The token is the server's clock. With
@@ -143,8 +131,4 @@ end
 local function mint(counter, least)
   if not counter then return exact(math.max(now, least)), '' end
   return exact(TOKEN_EPOCH + redis.call('INCR', counter)), '/' .. exact(now)
-end
-
-local function answer(reply)
-  return struct.pack('<dB', now, 0) .. reply
 end

@@ -1,28 +1,23 @@
--- Ends only the hold of a lock of Redisson's that the operator has seen.
+-- Ends a hold of a lock of Redisson's for an operator: at its deadline, or at once.
 --
 -- KEYS  1 the lock   2 the hold's key
--- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
---       4 the command that publishes   5 and 6 the channels of the lock
---       7 its client's inbox   8 the message for it
---       9 how often the lease was passed on, as that token says
--- reply packed as by native/revoke.lua: 'V' revoked: whether that token was held (1)
+-- ARGV  1 owner   2 1 if at once, or 0
+--       3 the command that publishes   4 and 5 the channels of the lock
+--       6 its client's inbox   7 the message for it
+-- reply as of revoke.lua
 --@include clock
---@include arguments
 --@include redisson/lock
 
-local force, hold = number(3, 1) == 1, find(KEYS[1], KEYS[2], ARGV[1])
-local passes = number(9, TIME_MAX)
-if not hold or hold.token ~= ARGV[2] or passes < passes_of(hold.facts) then
-  return answer('V\0')
-end
+local at_once, hold = ARGV[2] == '1', find(KEYS[1], KEYS[2], ARGV[1])
+if not hold then return '0' end
 local is_cooldown, is_free = hold.state == 'cooldown', false
 -- A cooldown has no holder who could be asked to release.
-if force or is_cooldown then
+if at_once or is_cooldown then
   is_free = drop(hold)
 else
   hold.state = 'revoked'
   write(hold)
 end
-if is_free then tell(ARGV[4], { ARGV[5], ARGV[6] }, hold.writes) end
-if not is_cooldown then redis.pcall('PUBLISH', ARGV[7], ARGV[8]) end
-return answer('V\1')
+if is_free then tell(ARGV[3], { ARGV[4], ARGV[5] }, hold.writes) end
+if not is_cooldown then redis.pcall('PUBLISH', ARGV[6], ARGV[7]) end
+return '1'

@@ -1,0 +1,165 @@
+//! Cleanup: the ends of holds and of waits that must still reach the store although nobody waits
+//! for them.
+//!
+//! After a failover to a replica that missed the last writes, the store still has the places of
+//! waiters that those writes served. Their client lives, so the store would grant each of them in
+//! turn, and wait for the claim window each time. So the client ends such a grant as soon as a
+//! message announces it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::{
+    Action, BoxFuture, End, FencingToken, HolderId, Instant, LockName, Request, StoreError,
+    StoreErrorKind,
+};
+
+use super::Keeper;
+use crate::replies::may_pass;
+
+/// The first and the longest delay before a cleanup is tried again.
+const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// The shortest time for which a cleanup is tried again: 10 s, although the lease may have ended.
+/// Until then, a place in a queue may still stand.
+pub(super) const CLEANUP_LIFE: Duration = Duration::from_secs(10);
+
+/// The number of ended attempts that are remembered: 1024, because a store may still know that many
+/// waiters of one client.
+const REMEMBERED: usize = 1024;
+
+/// An action that must still reach the store although nobody waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Cleanup {
+    pub(super) name: LockName,
+    pub(super) action: Action,
+    /// From this instant on, the action is no longer needed: the lease or the place has ended by
+    /// itself.
+    pub(super) until: Instant,
+    /// The notice that is published under the name, once the action is done.
+    pub(super) notice: Option<String>,
+}
+
+/// The attempts that were released last, each with its token.
+#[derive(Debug, Default)]
+pub(super) struct RecentlyEnded(VecDeque<(Request, FencingToken, LockName)>);
+
+impl Keeper {
+    /// Ends an attempt at the store, however often that must be tried, for as long as it matters.
+    pub(crate) fn clean(self: &Arc<Self>, name: LockName, end: End, ttl: Duration) {
+        let until = self.store.now() + ttl.max(CLEANUP_LIFE);
+        let was_running = {
+            let mut table = self.table();
+            table.unfinished += 1;
+            table.cleanups.push(Cleanup { name, action: Action::End(end), until, notice: None });
+            std::mem::replace(&mut table.running, true)
+        };
+        self.wake.notify_one();
+        if !was_running {
+            // If no thread can be started, nobody sends the cleanup, and the lease ends by its
+            // deadline.
+            let _ = self.start();
+        }
+    }
+
+    /// Tries the cleanup until it is done or does not matter any more.
+    pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, ()> {
+        let keeper = Arc::clone(self);
+        let (first, longest) = CLEANUP_BACKOFF;
+        let (mut backoff, mut jitter) =
+            (Backoff::new(first, longest), Jitter::new(self.table().jitter.next_u64()));
+        Box::pin(async move {
+            let Cleanup { name, action, until, notice } = cleanup;
+            loop {
+                let error = match keeper.store.apply(&name, action.clone()).await {
+                    Ok(_) => {
+                        keeper.publish(&name, notice).await;
+                        return keeper.cleaned(Ok(()));
+                    }
+                    Err(error) => error,
+                };
+                let again = keeper.store.now() + backoff.next_delay(&mut jitter);
+                if again >= until || !keeper.is_worth_trying_again(error.kind()) {
+                    return keeper.cleaned(Err(error));
+                }
+                keeper.store.clock.sleep_until(again).await;
+            }
+        })
+    }
+
+    /// Whether a cleanup that failed may succeed later. A missing right may be given back, but a
+    /// caller of `close` does not wait for that.
+    fn is_worth_trying_again(&self, kind: StoreErrorKind) -> bool {
+        if self.table().closed { kind.is_transient() } else { may_pass(kind) }
+    }
+
+    fn cleaned(&self, result: Result<(), StoreError>) {
+        {
+            let mut table = self.table();
+            table.unfinished -= 1;
+            if let Err(error) = result {
+                table.given_up = Some(error);
+            }
+        }
+        self.cleaned.notify_waiters();
+        self.settled.notify_all();
+    }
+
+    /// Publishes a notice. It is only a hint, because watchers of the name also ask the store.
+    pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
+        if let Some(notice) = notice {
+            let _ = self.store.inner.publish(name, &notice).await;
+        }
+    }
+}
+
+impl RecentlyEnded {
+    pub(super) fn add(&mut self, request: &Request, token: FencingToken, name: &LockName) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((request.clone(), token, name.clone()));
+    }
+
+    /// The name and the request of an ended attempt that was granted again. A message that is only
+    /// late does not count: it has the token of the ended lease, or a lower one if the holder
+    /// became the writer after the message was sent.
+    pub(super) fn granted_again(
+        &self,
+        id: HolderId,
+        token: FencingToken,
+    ) -> Option<(LockName, Request)> {
+        let (request, own, name) = self.0.iter().rev().find(|(ended, ..)| ended.id == id)?;
+        (token > *own).then(|| (name.clone(), request.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{ClientId, HolderInfo, Mode};
+
+    use super::*;
+
+    fn id(attempt: u64) -> HolderId {
+        HolderId { client: ClientId(1), attempt }
+    }
+
+    #[test]
+    fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
+        let (mut ended, name) = (RecentlyEnded::default(), LockName::new("a").unwrap());
+        let asked = |attempt| Request::new(id(attempt), Mode::Exclusive, HolderInfo::default());
+        let [first, own, other] =
+            [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
+        assert_eq!(ended.granted_again(id(1), other), None);
+        ended.add(&asked(1), own, &name);
+        assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
+        assert_eq!(ended.granted_again(id(1), first), None, "an older one, late");
+        assert_eq!(ended.granted_again(id(1), other), Some((name.clone(), asked(1))));
+        for attempt in 0..REMEMBERED as u64 {
+            ended.add(&asked(2 + attempt), own, &name);
+        }
+        assert_eq!(ended.granted_again(id(1), other), None, "forgotten in the end");
+    }
+}

@@ -1,0 +1,508 @@
+//! The gate of a name: the callers of one client that want the same lease, one behind the other.
+//!
+//! Only the first caller asks the store. A lease that is released goes to the next caller without
+//! the store, with a new token, for one slice. After that the client gives others their turn: the
+//! release goes to the store, and the next caller asks for another lease. In either order of
+//! arrival, it ends up behind the waiters at the store, or with a fresh grant if nobody waits. A
+//! lease that is dropped is kept for the next caller until the keeper releases it.
+//!
+//! If the store has no queue, every caller stands here, so that one of them asks at a time.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{
+    Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, Result, StoreError,
+};
+use tokio::sync::oneshot;
+
+use super::cleanup::Cleanup;
+use super::lease::{Attempt, Held, LeaseState, Terms};
+use super::mailbox::Mailbox;
+use super::{Keeper, Table};
+use crate::store::Subscription;
+
+/// How long a gate without callers is kept with its subscription: 2 s. A caller that takes turns
+/// with others comes back immediately, and a new connection for each turn would cost more than the
+/// turn.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// The gates of one client.
+#[derive(Debug)]
+pub(super) struct Gates {
+    by_name: HashMap<LockName, Gate>,
+    /// The time for which a lease is passed on from caller to caller; zero if it never is.
+    slice: Duration,
+    /// Whether the store has queues.
+    queued: bool,
+    tickets: u64,
+    /// Names with a release that the keeper has not taken yet.
+    let_go: Vec<LockName>,
+    /// Gates without callers, and until when they are kept.
+    idle: VecDeque<(Instant, LockName)>,
+}
+
+/// The callers of one client that want one name. The gate exists while one of them asks or holds.
+#[derive(Debug)]
+struct Gate {
+    /// The lease that they want; `None` if it cannot be passed on.
+    terms: Option<Terms>,
+    head: Head,
+    callers: VecDeque<Caller>,
+    let_go: Option<Box<KeptForNext>>,
+    is_listed: bool,
+    subscription: SharedSubscription,
+}
+
+/// What the first caller of a gate does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Head {
+    /// It asks the store.
+    Asking,
+    /// It has the lease.
+    Held { id: HolderId, slice_until: Instant },
+    /// There is no caller. The gate is kept until this time, with its subscription.
+    Idle { until: Instant },
+    /// The lease was dropped, and nobody has sent its release yet.
+    LetGo,
+}
+
+/// A caller behind the first.
+#[derive(Debug)]
+struct Caller {
+    ticket: u64,
+    options: LeaseOptions,
+    turn: oneshot::Sender<Result<Turn, StoreError>>,
+}
+
+/// A lease that was dropped while nobody was in line.
+#[derive(Debug)]
+struct KeptForNext {
+    state: Arc<LeaseState>,
+    renewing: Renewing,
+    slice_until: Instant,
+    cleanup: Cleanup,
+}
+
+/// The subscription of the callers of a gate, at a store without queues.
+#[derive(Clone, Default)]
+struct SharedSubscription(Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>);
+
+impl fmt::Debug for SharedSubscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedSubscription")
+    }
+}
+
+/// How a call begins.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// The call asks the store, perhaps as the first of a gate.
+    Ask(Option<Front>),
+    /// The call would not wait, and another caller has the name or waits for it.
+    Busy,
+    /// The lease was dropped a moment ago.
+    Held(Held),
+    /// The call waits behind others.
+    Wait(Waiting, Behind),
+}
+
+/// The turn of a caller in line.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    Ask(Front),
+    Held(Held),
+}
+
+/// The place of a caller behind other callers of its client, which may have a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    pub(crate) ahead: u32,
+    pub(crate) own: Option<FencingToken>,
+}
+
+/// The first place at a gate: its caller asks the store. If it is dropped, the next caller has it.
+#[derive(Debug)]
+pub(crate) struct Front {
+    keeper: Arc<Keeper>,
+    name: LockName,
+    is_taken: bool,
+}
+
+/// A place behind the first. If it is dropped, it is empty.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    keeper: Arc<Keeper>,
+    name: LockName,
+    ticket: u64,
+    pub(crate) turn: oneshot::Receiver<Result<Turn, StoreError>>,
+}
+
+/// The turn of a caller, which is sent once the table is not locked.
+#[derive(Debug, Default)]
+#[must_use = "somebody waits for it"]
+pub(super) struct Wakeup(Option<(oneshot::Sender<Result<Turn, StoreError>>, Turn)>);
+
+impl Wakeup {
+    /// Sends the turn. If the caller has just gone, the drop of the turn serves the next one.
+    pub(super) fn deliver(self) {
+        if let Some((to, turn)) = self.0 {
+            drop(to.send(Ok(turn)));
+        }
+    }
+}
+
+impl Keeper {
+    /// Begins a call: registers its attempt, and decides whether it asks the store or stands behind
+    /// other callers of its client.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        attempt: &Attempt,
+        waits: bool,
+        now: Instant,
+    ) -> Result<(Entry, Option<Arc<Mailbox>>)> {
+        let (entered, was_running) = {
+            let mut table = self.table();
+            if table.closed {
+                return Err(Error::Closed);
+            }
+            if waits && !std::mem::replace(&mut table.wants_inbox, true) {
+                self.wake.notify_one();
+            }
+            let entry = self.entry(&mut table, attempt, waits, now);
+            let mailbox = matches!(entry, Entry::Ask(_)).then(|| table.register(attempt));
+            ((entry, mailbox), std::mem::replace(&mut table.running, true))
+        };
+        if !was_running {
+            self.start().inspect_err(|_| {
+                self.table().calls.remove(&attempt.request.id.attempt);
+            })?;
+        }
+        Ok(entered)
+    }
+
+    /// Registers the attempt of a call that had its turn, or that needs another number.
+    pub(crate) fn register(self: &Arc<Self>, attempt: &Attempt) -> Result<Arc<Mailbox>> {
+        self.ensure_running()?;
+        let mut table = self.table();
+        if table.closed { Err(Error::Closed) } else { Ok(table.register(attempt)) }
+    }
+
+    /// Forgets the attempt of a call that has ended without a lease.
+    pub(crate) fn unregister(&self, id: HolderId) {
+        self.table().calls.remove(&id.attempt);
+    }
+
+    fn entry(
+        self: &Arc<Self>,
+        table: &mut Table,
+        attempt: &Attempt,
+        waits: bool,
+        now: Instant,
+    ) -> Entry {
+        let gates = &mut table.gates;
+        let terms = Terms::of(attempt).filter(|_| !gates.slice.is_zero());
+        if terms.is_none() && (gates.queued || !waits) {
+            return Entry::Ask(None);
+        }
+        let Some(gate) = gates.by_name.get_mut(&attempt.name) else {
+            if waits {
+                gates.open(&attempt.name, terms, Head::Asking);
+            }
+            return Entry::Ask(waits.then(|| self.front(&attempt.name)));
+        };
+        if gate.terms != terms && (gates.queued || !waits) {
+            return Entry::Ask(None);
+        }
+        if let Head::Idle { .. } = gate.head {
+            (gate.head, gate.terms) = (Head::Asking, terms);
+            return Entry::Ask(Some(self.front(&attempt.name)));
+        }
+        if gate.head == Head::LetGo {
+            return self.after_let_go(table, attempt, now);
+        }
+        if !waits {
+            return Entry::Busy;
+        }
+        let own = match gate.head {
+            Head::Held { id, .. } if self.is_observed() => {
+                table.leases.get(id).map(|own| own.token())
+            }
+            Head::Asking | Head::Held { .. } | Head::Idle { .. } | Head::LetGo => None,
+        };
+        let asks = usize::from(gate.head == Head::Asking);
+        let ahead = u32::try_from(gate.callers.len() + asks).unwrap_or(u32::MAX);
+        gates.tickets += 1;
+        let (ticket, (sender, turn)) = (gates.tickets, oneshot::channel());
+        gate.callers.push_back(Caller { ticket, options: attempt.options.clone(), turn: sender });
+        let (keeper, name) = (Arc::clone(self), attempt.name.clone());
+        Entry::Wait(Waiting { keeper, name, ticket, turn }, Behind { ahead, own })
+    }
+
+    /// Handles a caller that comes just after the lease was dropped: the caller gets that lease, or
+    /// it asks for another one after the release.
+    fn after_let_go(self: &Arc<Self>, table: &mut Table, attempt: &Attempt, now: Instant) -> Entry {
+        let kept = table.gates.by_name.get_mut(&attempt.name).and_then(|gate| {
+            gate.head = Head::Asking;
+            gate.let_go.take()
+        });
+        let front = self.front(&attempt.name);
+        let Some(kept) = kept else { return Entry::Ask(Some(front)) };
+        let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
+        let is_passed = now < kept.slice_until && is_valid;
+        let next = is_passed.then(|| kept.state.passed_on(attempt.options.clone(), now)).flatten();
+        let KeptForNext { mut renewing, slice_until, cleanup, .. } = *kept;
+        let Some(state) = next else {
+            table.cleanups.push(cleanup);
+            self.wake.notify_one();
+            return Entry::Ask(Some(front));
+        };
+        front.take(table, Head::Held { id: state.id, slice_until });
+        state.mark_delivered(now);
+        // The answer to a renewal may have come while nobody had the lease.
+        renewing.resume(now);
+        let due = table.leases.add(Arc::clone(&state), renewing, None);
+        // The release of the lease is not sent.
+        table.unfinished -= 1;
+        self.wake_by(table, due);
+        Entry::Held(Held { keeper: Arc::clone(self), state })
+    }
+
+    fn front(self: &Arc<Self>, name: &LockName) -> Front {
+        Front { keeper: Arc::clone(self), name: name.clone(), is_taken: false }
+    }
+
+    /// Serves the next caller of a gate that has no lease: it asks the store.
+    pub(super) fn advance(self: &Arc<Self>, table: &mut Table, name: &LockName) -> Wakeup {
+        let Some(gate) = table.gates.by_name.get_mut(name) else { return Wakeup::default() };
+        match gate.callers.pop_front() {
+            Some(next) => {
+                gate.head = Head::Asking;
+                Wakeup(Some((next.turn, Turn::Ask(self.front(name)))))
+            }
+            None if gate.let_go.is_some() => {
+                gate.head = Head::LetGo;
+                Wakeup::default()
+            }
+            None if table.gates.queued => {
+                table.gates.by_name.remove(name);
+                Wakeup::default()
+            }
+            None => {
+                let until = self.store.now() + IDLE;
+                gate.head = Head::Idle { until };
+                table.gates.idle.push_back((until, name.clone()));
+                self.wake_by(table, until);
+                Wakeup::default()
+            }
+        }
+    }
+
+    /// Passes the lease of this guard on to the next caller, if there is one and the lease may be
+    /// passed on.
+    pub(super) fn pass_on(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: &LeaseState,
+        now: Instant,
+    ) -> Option<Wakeup> {
+        let gate = table.gates.by_name.get_mut(&state.name)?;
+        let Head::Held { id, slice_until } = gate.head else { return None };
+        if id != state.id || now >= slice_until {
+            return None;
+        }
+        let options = gate.callers.front()?.options.clone();
+        let (next, due) = table.leases.pass_on(state, now, || state.passed_on(options, now))?;
+        let caller = gate.callers.pop_front()?;
+        self.wake_by(table, due);
+        let held = Held { keeper: Arc::clone(self), state: next };
+        Some(Wakeup(Some((caller.turn, Turn::Held(held)))))
+    }
+
+    /// The lease of a gate has ended: the next caller asks for another one.
+    pub(super) fn lease_ended(self: &Arc<Self>, table: &mut Table, state: &LeaseState) -> Wakeup {
+        let gate = table.gates.by_name.get(&state.name);
+        match gate.map(|gate| gate.head) {
+            Some(Head::Held { id, .. }) if id == state.id => self.advance(table, &state.name),
+            Some(_) | None => Wakeup::default(),
+        }
+    }
+}
+
+impl Table {
+    fn register(&mut self, attempt: &Attempt) -> Arc<Mailbox> {
+        let Attempt { name, request, options, .. } = attempt;
+        let mailbox = Mailbox::new(name.clone(), request.clone(), options.ttl);
+        self.calls.insert(request.id.attempt, Arc::clone(&mailbox));
+        mailbox
+    }
+
+    /// The store has granted a lease to a caller, which has this place at its gate. The gate has
+    /// the lease for one slice.
+    ///
+    /// A front that is left is for the caller to drop, once the table is not locked: then the next
+    /// caller is served.
+    pub(super) fn granted(&mut self, attempt: &Attempt, front: &mut Option<Front>, now: Instant) {
+        let terms = Terms::of(attempt).filter(|_| !self.gates.slice.is_zero());
+        let Some(terms) = terms else { return };
+        let head = Head::Held { id: attempt.request.id, slice_until: now + self.gates.slice };
+        match front.take() {
+            Some(front) => front.take(self, head),
+            // A try has no place until it is granted.
+            None if !self.gates.by_name.contains_key(&attempt.name) => {
+                self.gates.open(&attempt.name, Some(terms), head);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Gates {
+    pub(super) fn new(slice: Duration, queued: bool) -> Self {
+        let (by_name, let_go, idle) = (HashMap::new(), Vec::new(), VecDeque::new());
+        Self { by_name, slice, queued, tickets: 0, let_go, idle }
+    }
+
+    fn open(&mut self, name: &LockName, terms: Option<Terms>, head: Head) {
+        let subscription = SharedSubscription::default();
+        let (callers, let_go) = (VecDeque::new(), None);
+        let gate = Gate { terms, head, callers, let_go, is_listed: false, subscription };
+        self.by_name.insert(name.clone(), gate);
+    }
+
+    /// Keeps a lease that was let go, for a caller that comes before the keeper releases it.
+    /// Returns the release if the lease has no gate.
+    pub(super) fn keep_for_next(
+        &mut self,
+        state: &Arc<LeaseState>,
+        renewing: Option<Renewing>,
+        cleanup: Cleanup,
+    ) -> Option<Cleanup> {
+        let gate = self.by_name.get_mut(&state.name);
+        let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
+        let Head::Held { id, slice_until } = gate.head else { return Some(cleanup) };
+        if id != state.id {
+            return Some(cleanup);
+        }
+        if !std::mem::replace(&mut gate.is_listed, true) {
+            self.let_go.push(state.name.clone());
+        }
+        let state = Arc::clone(state);
+        gate.let_go = Some(Box::new(KeptForNext { state, renewing, slice_until, cleanup }));
+        None
+    }
+
+    /// Records that a lease which was let go has ended: no caller may take it over.
+    pub(super) fn end_kept(&mut self, id: HolderId) {
+        for name in &self.let_go {
+            let kept = self.by_name.get_mut(name).and_then(|gate| gate.let_go.as_mut());
+            if let Some(kept) = kept.filter(|kept| kept.state.id == id) {
+                kept.slice_until = Instant::default();
+            }
+        }
+    }
+
+    /// Takes out the releases that nobody has taken: the keeper sends them now.
+    pub(super) fn take_let_go(&mut self) -> Vec<Cleanup> {
+        let mut cleanups = Vec::new();
+        for name in std::mem::take(&mut self.let_go) {
+            let Some(gate) = self.by_name.get_mut(&name) else { continue };
+            gate.is_listed = false;
+            cleanups.extend(gate.let_go.take().map(|kept| kept.cleanup));
+            if gate.head == Head::LetGo {
+                self.by_name.remove(&name);
+            }
+        }
+        cleanups
+    }
+
+    /// When the first gate without callers is given up.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.idle.front().map(|(until, _)| *until)
+    }
+
+    /// Takes out the gates that nobody uses, because messages that nobody reads would pile up. They
+    /// are dropped with the returned value.
+    pub(super) fn take_idle(&mut self, now: Instant) -> impl Sized + use<> {
+        let mut idle = Vec::new();
+        while self.next_due().is_some_and(|until| until <= now) {
+            let Some((until, name)) = self.idle.pop_front() else { break };
+            if self.by_name.get(&name).is_some_and(|gate| gate.head == Head::Idle { until }) {
+                idle.extend(self.by_name.remove(&name));
+            }
+        }
+        idle
+    }
+
+    /// Takes out the callers behind the first of a gate: a store's answer concerns all of them.
+    fn take_behind(&mut self, name: &LockName) -> Vec<Caller> {
+        let gate = self.by_name.get_mut(name);
+        gate.map(|gate| std::mem::take(&mut gate.callers).into()).unwrap_or_default()
+    }
+
+    /// Ends all gates. Returns what ends their callers when it is dropped, and the releases.
+    pub(super) fn close(&mut self) -> (impl Sized + use<>, Vec<Cleanup>) {
+        let (mut callers, mut cleanups) = (Vec::new(), Vec::new());
+        for gate in self.by_name.values_mut() {
+            callers.extend(std::mem::take(&mut gate.callers));
+            cleanups.extend(gate.let_go.take().map(|kept| kept.cleanup));
+        }
+        self.by_name.clear();
+        (callers, cleanups)
+    }
+}
+
+impl Front {
+    /// The gate goes on with this head: nobody has to be served when this value is dropped.
+    fn take(mut self, table: &mut Table, head: Head) {
+        self.is_taken = true;
+        if let Some(gate) = table.gates.by_name.get_mut(&self.name) {
+            gate.head = head;
+        }
+    }
+
+    /// Fails all callers behind this one: the store's answer concerns them, too.
+    pub(crate) fn fail(&self, error: &StoreError) {
+        let behind = self.keeper.table().gates.take_behind(&self.name);
+        for caller in behind {
+            // The send fails if the caller has given up.
+            let _ = caller.turn.send(Err(error.clone().not_executed()));
+        }
+    }
+
+    /// The subscription of the gate, at a store without queues.
+    pub(crate) async fn subscription(
+        &self,
+    ) -> tokio::sync::OwnedMutexGuard<Option<Box<dyn Subscription>>> {
+        let shared = {
+            let table = self.keeper.table();
+            let gate = table.gates.by_name.get(&self.name);
+            gate.map(|gate| gate.subscription.clone()).unwrap_or_default()
+        };
+        shared.0.lock_owned().await
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            let wakeup = self.keeper.advance(&mut self.keeper.table(), &self.name);
+            wakeup.deliver();
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut table = self.keeper.table();
+        if let Some(gate) = table.gates.by_name.get_mut(&self.name)
+            && let Ok(at) = gate.callers.binary_search_by_key(&self.ticket, |caller| caller.ticket)
+        {
+            gate.callers.remove(at);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A held lease: how it comes into the keeper's table, and out of it.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::poll;
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::model::ASK_INTERVAL;
+use leasehold_core::renewal::Renewing;
+use leasehold_core::{Error, Grant, Instant, LossReason, Renewal, Reply, Result};
+
+use super::cleanup::{CLEANUP_LIFE, Cleanup};
+use super::gate::{Front, Wakeup};
+use super::lease::{Attempt, Held, LeaseState};
+use super::{Keeper, Table};
+use crate::lost::{End, Signal};
+use crate::replies::{end_notice, may_pass, unexpected_reply};
+
+/// A waiter can use its lease as soon as a message announces the grant, which lasts for two
+/// seconds. The client claims the grant after 100 ms, or a little earlier together with another
+/// renewal. If the lease is released by then, it needs no claim, so most hand-overs cost one script
+/// less.
+const CLAIM_AFTER: Duration = Duration::from_millis(100);
+
+/// Until when a grant is valid, and whether it is claimed already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validity {
+    pub(crate) until: Instant,
+    pub(crate) is_claimed: bool,
+}
+
+/// The outcome for a lease that its holder has released or dropped.
+struct LetGo {
+    /// The lease was passed on to the next caller. Otherwise it goes back to the store.
+    is_passed: bool,
+    /// The lease was in the table until now, so its end has to be reported.
+    was_kept: bool,
+    wakeup: Wakeup,
+}
+
+impl Keeper {
+    // ---- into keeping
+
+    /// Adds to the table a lease that was granted to a call. It is delivered, unless other names
+    /// are gathered with it. Returns `None` if the client was closed before: then its end has
+    /// cancelled the attempt.
+    pub(crate) fn grant(
+        self: &Arc<Self>,
+        attempt: &Attempt,
+        mut front: Option<Front>,
+        (grant, validity): (Grant, Validity),
+        now: Instant,
+    ) -> Option<Held> {
+        let limit =
+            attempt.options.max_hold.filter(|_| attempt.gathers.is_none()).map(|limit| now + limit);
+        let state = {
+            let mut table = self.table();
+            table.calls.remove(&attempt.request.id.attempt)?;
+            table.granted(attempt, &mut front, now);
+            let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
+            let renewal = if attempt.gathers.is_some() { Renewal::Auto } else { renewal };
+            let seed = table.jitter.next_u64();
+            let mut renewing = Renewing::new(ttl, renewal, validity.until, now, seed);
+            if !validity.is_claimed {
+                renewing.renew_by(now + CLAIM_AFTER);
+            }
+            if let Some(limit) = limit {
+                renewing.limit_to(limit);
+            }
+            let signal = Signal::new(Arc::clone(&self.store.clock), validity.until);
+            let state = LeaseState::new(attempt.clone(), grant, signal, now);
+            let due = table.leases.add(Arc::clone(&state), renewing, attempt.gathers.clone());
+            // Revocations arrive in the inbox.
+            let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
+            self.wake_by(&mut table, if opens_inbox { now } else { due });
+            state
+        };
+        if attempt.gathers.is_none() {
+            state.mark_delivered(now);
+        }
+        limit_to(&state, limit);
+        Some(Held { keeper: Arc::clone(self), state })
+    }
+
+    /// Hands gathered leases to their caller. Returns false, and hands over none, if one of them is
+    /// no longer in the table, or if the client was closed. `max_hold` counts from the last of the
+    /// grants.
+    fn mark_delivered(&self, held: &[Held]) -> bool {
+        let states = held.iter().map(|held| &held.state);
+        let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
+        let max_hold = states.clone().find_map(|state| state.options.max_hold);
+        let limit = max_hold.map(|limit| from + limit);
+        {
+            let mut table = self.table();
+            if table.closed {
+                return false;
+            }
+            let Some(due) = table.leases.mark_delivered(states.clone(), limit) else {
+                return false;
+            };
+            states.clone().for_each(|state| state.mark_delivered(from));
+            self.wake_by(&mut table, due);
+        }
+        states.for_each(|state| limit_to(state, limit));
+        true
+    }
+
+    /// Changes the ttl for which these leases are renewed from now on.
+    pub(super) fn change_ttl<'a>(
+        self: &Arc<Self>,
+        states: impl IntoIterator<Item = &'a LeaseState>,
+        ttl: Duration,
+    ) {
+        let now = self.store.now();
+        let wakeups: Vec<_> = {
+            let mut table = self.table();
+            let changed = states.into_iter().map(|state| {
+                state.set_ttl(ttl);
+                let due = table.leases.update(state.id, now, |renewing| {
+                    renewing.set_ttl(now, ttl);
+                    renewing.wake_at()
+                });
+                if let Some(due) = due {
+                    self.wake_by(&mut table, due);
+                }
+                self.lease_ended(&mut table, state)
+            });
+            changed.collect()
+        };
+        wakeups.into_iter().for_each(Wakeup::deliver);
+    }
+
+    // ---- out of keeping
+
+    /// Removes a lease from the table, and returns whether it was there. The next caller of its
+    /// gate then asks for another one.
+    pub(super) fn remove(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: &LeaseState,
+    ) -> (bool, Wakeup) {
+        match table.leases.remove(state) {
+            Some(_) => (true, self.lease_ended(table, state)),
+            None => (false, Wakeup::default()),
+        }
+    }
+
+    /// Removes a lease from the table and reports its end. The lease still has to be released at
+    /// the store.
+    pub(crate) fn forget(self: &Arc<Self>, state: &LeaseState) {
+        let now = self.store.now();
+        let (was_kept, wakeup) = self.remove(&mut self.table(), state);
+        let end = state.signal.release_at(now);
+        if was_kept {
+            self.report_end(state, end, now);
+        }
+        wakeup.deliver();
+    }
+
+    /// Ends a lease that is lost for this reason, whichever caller has it now, and reports the
+    /// loss.
+    pub(crate) fn lose(self: &Arc<Self>, state: &LeaseState, reason: LossReason) {
+        let now = self.store.now();
+        let (holder, wakeup) = {
+            let mut table = self.table();
+            // From here on the lease is not passed on any more.
+            let holder = table.leases.get(state.id).cloned();
+            let wakeup = holder.as_ref().map(|holder| self.remove(&mut table, holder).1);
+            table.gates.end_kept(state.id);
+            (holder, wakeup)
+        };
+        if let Some(holder) = holder {
+            self.report_end(&holder, holder.signal.end(reason), now);
+        } else {
+            state.signal.end(reason);
+        }
+        wakeup.into_iter().for_each(Wakeup::deliver);
+    }
+
+    /// Takes a lease out of its gate, because it was changed or may end at any time: the next
+    /// caller asks for another one. A forked child has no gate: in the child, the table of this
+    /// keeper may stay locked.
+    pub(crate) fn leave_gate(self: &Arc<Self>, held: &Held) {
+        if !self.is_of_parent() {
+            let wakeup = self.lease_ended(&mut self.table(), &held.state);
+            wakeup.deliver();
+        }
+    }
+
+    /// Lets go of a lease: passes it on to the next caller, or releases it in the background,
+    /// unless another caller takes it over before that.
+    pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
+        let cleanup = Cleanup {
+            name: state.name.clone(),
+            action: state.release_action(now),
+            until: now + state.longest_ttl().max(CLEANUP_LIFE),
+            notice: self.end_notice(state, now),
+        };
+        let (let_go, was_running) = {
+            let mut table = self.table();
+            let let_go = self.take_from_holder(&mut table, state, Some(cleanup), now);
+            (let_go, std::mem::replace(&mut table.running, true))
+        };
+        let is_passed = let_go.is_passed;
+        self.was_let_go(state, let_go, now).deliver();
+        if !is_passed {
+            self.wake.notify_one();
+        }
+        if !was_running {
+            // If no thread can be started, nobody sends the release, and the lease ends by its
+            // deadline.
+            let _ = self.start();
+        }
+    }
+
+    /// Takes a lease from its holder. If nobody stands behind, the keeper sends the release
+    /// `cleanup`, unless a new caller takes the lease first. Without `cleanup`, the holder sends
+    /// the release.
+    fn take_from_holder(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: &Arc<LeaseState>,
+        cleanup: Option<Cleanup>,
+        now: Instant,
+    ) -> LetGo {
+        if !table.closed
+            && let Some(wakeup) = self.pass_on(table, state, now)
+        {
+            return LetGo { is_passed: true, was_kept: true, wakeup };
+        }
+        table.ended.add(state.request(), state.grant_token(), &state.name);
+        let renewing = table.leases.remove(state);
+        let was_kept = renewing.is_some();
+        if let Some(cleanup) = cleanup {
+            table.unfinished += 1;
+            let kept = renewing.filter(|_| !table.closed);
+            table.cleanups.extend(table.gates.keep_for_next(state, kept, cleanup));
+        }
+        let wakeup = match was_kept {
+            true => self.lease_ended(table, state),
+            false => Wakeup::default(),
+        };
+        LetGo { is_passed: false, was_kept, wakeup }
+    }
+
+    /// Ends a lease that was let go, and reports its end. Returns the turn of the next caller.
+    fn was_let_go(&self, state: &LeaseState, let_go: LetGo, now: Instant) -> Wakeup {
+        let end = state.signal.release_at(now);
+        if let_go.was_kept {
+            self.report_end(state, end, now);
+        }
+        let_go.wakeup
+    }
+
+    /// The notice of a lease's end at `now`, for callers that watch the name without a place in its
+    /// queue. The end of a short lease is not published: watchers ask soon anyway, and a
+    /// publication costs as much as the lease. If the store has no queue, it publishes every end
+    /// itself.
+    fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
+        let held = now.saturating_since(state.granted_at);
+        let is_published = self.store.inner.capabilities().queued && held >= ASK_INTERVAL;
+        is_published.then(|| end_notice(state.grant_token()))
+    }
+}
+
+impl Held {
+    /// Hands all of these leases to their caller, which has gathered them. If one of them has
+    /// ended, the call returns false, and the caller gets none of them.
+    pub(crate) fn mark_delivered(held: &[Self]) -> bool {
+        held.first().is_some_and(|first| first.keeper.mark_delivered(held))
+    }
+
+    /// Whether enough of the lease's validity is left at `now`.
+    pub(crate) fn is_enough(&self, now: Instant) -> bool {
+        let left = self.state.signal.valid_until().saturating_since(now);
+        let is_unchecked =
+            bugs::is_on(Bug::NoCheckAfterReply) || bugs::is_on(Bug::LocalHandOffTooLate);
+        let least = self.state.options.least_validity();
+        self.state.signal.check_at(now).is_none() && (left > least || is_unchecked)
+    }
+
+    /// The error for a lease that ended before any caller had it.
+    pub(crate) fn ended(&self) -> Error {
+        let reason = self.state.signal.check().and_then(End::loss);
+        self.state.lost(reason.unwrap_or(LossReason::Expired))
+    }
+
+    pub(crate) fn ensure_held(&self) -> Result<()> {
+        self.ensure_held_at(self.keeper.store.now())
+    }
+
+    /// Like [`ensure_held`](Self::ensure_held), but at `now`, so that several leases are checked at
+    /// the same time.
+    pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
+        let loss = self.state.signal.check_here(now).and_then(End::loss);
+        loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
+    }
+
+    /// Releases the lease, at `now`. If no answer comes, the keeper repeats the release, which is
+    /// as good.
+    pub(crate) async fn release(&self, now: Instant) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        match state.signal.check_at(now) {
+            Some(End::Lost(reason)) => return Err(state.lost(reason)),
+            Some(End::Released) => return Ok(()), // by another guard
+            None => {}
+        }
+        let let_go = keeper.take_from_holder(&mut keeper.table(), state, None, now);
+        let is_passed = let_go.is_passed;
+        let wakeup = keeper.was_let_go(state, let_go, now);
+        if is_passed {
+            state.finish();
+            wakeup.deliver();
+            return Ok(());
+        }
+        let action = state.release_action(now);
+        let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
+        // The release is sent before the next caller asks: the store serves requests in the order
+        // in which they arrive.
+        let first = poll!(released.as_mut());
+        wakeup.deliver();
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => released.await,
+        };
+        match answer {
+            Ok(timed) => {
+                state.finish();
+                keeper.publish(&state.name, keeper.end_notice(state, now)).await;
+                match &timed.answer.reply {
+                    Reply::Ended(true) => Ok(()),
+                    Reply::Ended(false) => Err(state.lost(LossReason::Vanished)),
+                    other => Err(unexpected_reply(other).into()),
+                }
+            }
+            // The drop of this lease leaves the release to the keeper.
+            Err(error) if error.kind().is_transient() => Ok(()),
+            Err(error) => {
+                if !may_pass(error.kind()) {
+                    state.finish();
+                }
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Limits the hold of a lease that was delivered.
+fn limit_to(state: &LeaseState, limit: Option<Instant>) {
+    if let Some(limit) = limit {
+        state.signal.limit_to(limit);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.keeper.forget_parents() {
+            std::mem::forget(Arc::clone(&self.state));
+            return;
+        }
+        if self.state.finish() {
+            self.keeper.let_go(&self.state, self.keeper.store.now());
+            if !self.keeper.has_handles() {
+                self.keeper.settle();
+            }
+        }
+    }
+}

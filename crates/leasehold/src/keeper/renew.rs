@@ -1,0 +1,300 @@
+//! Renew: what the keeper tells a store about held leases. Renewals, many in one request; leases
+//! that the store has forgotten; and who holds.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all};
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::{
+    Action, Answer, BoxFuture, Description, HolderInfo, LossReason, Operation, Reply, Result,
+    StoreError, Take,
+};
+
+use super::Keeper;
+use super::lease::{Held, LeaseState};
+use crate::event::Event;
+use crate::replies::{outcome, unexpected_reply, unusable_reply};
+use crate::store::clocked::TimedAnswer;
+
+/// The delay after which the keeper repeats the report of a holder to a store that has not
+/// answered.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
+
+impl Keeper {
+    /// Renews leases, and takes leases back that the store has forgotten.
+    pub(super) fn renew(
+        self: &Arc<Self>,
+        states: Vec<Arc<LeaseState>>,
+        timeout: Duration,
+    ) -> BoxFuture<'static, ()> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let now = keeper.store.now();
+            let renewal = |state: &Arc<LeaseState>| (state.name.clone(), state.keep(state.ttl()));
+            let operation = Operation::Keep(states.iter().map(renewal).collect());
+            let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
+            let forgotten = keeper.renewed(&states, result);
+            let reclaims = forgotten.iter().map(|(state, reason)| keeper.reclaim(state, *reason));
+            join_all(reclaims).await;
+        })
+    }
+
+    /// Records the answers to renewals, and returns the leases that have to be taken back.
+    fn renewed(
+        self: &Arc<Self>,
+        states: &[Arc<LeaseState>],
+        result: Result<TimedAnswer, StoreError>,
+    ) -> Vec<(Arc<LeaseState>, LossReason)> {
+        let timed = match result {
+            Ok(timed) => timed,
+            Err(cause) => {
+                self.renewals_failed(states, &cause);
+                return Vec::new();
+            }
+        };
+        let Reply::Many(replies) = &timed.answer.reply else {
+            self.renewals_failed(states, &unexpected_reply(&timed.answer.reply));
+            return Vec::new();
+        };
+        let (mut extended, mut forgotten) = (Vec::new(), Vec::new());
+        for (state, reply) in states.iter().zip(replies) {
+            match outcome(reply) {
+                Some(Ok(())) => extended.push(&**state),
+                Some(Err(reason)) => match self.holder_of(state) {
+                    holder if self.may_reclaim(&holder, reason) => forgotten.push((holder, reason)),
+                    _ => self.lose(state, reason),
+                },
+                None => self.renewals_failed([state], &unusable_reply(&state.name, reply)),
+            }
+        }
+        self.extend(extended, &timed);
+        forgotten
+    }
+
+    /// The present holder of this lease.
+    fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
+        Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
+    }
+
+    /// Extends the leases whose renewals were granted. Each extension is for the present holder:
+    /// the lease may have been passed on since the renewal was sent.
+    pub(super) fn extend<'a>(
+        self: &Arc<Self>,
+        renewed: impl IntoIterator<Item = &'a LeaseState>,
+        timed: &TimedAnswer,
+    ) {
+        let now = self.store.now();
+        let (mut extended, mut over) = (Vec::new(), Vec::new());
+        {
+            let mut table = self.table();
+            for state in renewed {
+                let Some(holder) = table.leases.get(state.id).cloned() else { continue };
+                if holder.signal.is_over(now) {
+                    over.push(holder);
+                    continue;
+                }
+                holder.renewal_succeeded();
+                let valid_until = self.store.valid_until(timed, holder.ttl());
+                let until = table.leases.update(holder.id, now, |renewing| {
+                    renewing.succeeded(now, valid_until);
+                    renewing.valid_until()
+                });
+                extended.extend(until.map(|until| (holder, until)));
+            }
+        }
+        // The answer came after the end of the lease. A lost lease stays lost, and is not renewed
+        // any more.
+        over.iter().for_each(|state| self.forget(state));
+        for (state, until) in extended {
+            let validity = until.saturating_since(now);
+            self.observe(&Event::Renewed { lease: state.facts(), validity });
+        }
+    }
+
+    /// Records that the renewals of these leases were not answered, or not with an answer that this
+    /// client understands.
+    pub(super) fn renewals_failed<'a>(
+        self: &Arc<Self>,
+        states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
+        cause: &StoreError,
+    ) {
+        let now = self.store.now();
+        let states: Vec<_> = states.into_iter().collect();
+        if bugs::is_on(Bug::FailedRenewalEnds) {
+            states.iter().for_each(|state| self.lose(state, LossReason::Expired));
+        }
+        let failed: Vec<_> = {
+            let mut table = self.table();
+            let failed = states.into_iter().filter_map(|state| {
+                let holder = Arc::clone(table.leases.get(state.id)?);
+                let is_news = holder.renewal_failed(cause);
+                table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
+                is_news.then_some(holder)
+            });
+            failed.collect()
+        };
+        for state in failed {
+            let lease = state.facts();
+            let validity = state.signal.valid_until().saturating_since(now);
+            self.observe(&Event::Overdue { lease, validity, cause });
+        }
+    }
+
+    // ---- what the store has forgotten
+
+    /// Whether a lease that the store does not have, or no longer has, may be taken back. This is
+    /// allowed only while its holder can rely on the lease. After the lease has ended, perhaps the
+    /// store granted the name again, and has forgotten that, too.
+    fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
+        let is_unknown = matches!(reason, LossReason::Expired | LossReason::Vanished);
+        self.store.inner.capabilities().reclaims && is_unknown && state.signal.check().is_none()
+    }
+
+    /// Asks for a lease by its token, and records the answer.
+    async fn reclaim(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        reason: LossReason,
+    ) -> Result<(), StoreError> {
+        // If the guard is dropped from here on, its release must win even if it arrives before the
+        // reclaim.
+        let state = &{
+            let table = self.table();
+            let Some(holder) = table.leases.get(state.id) else { return Ok(()) };
+            holder.expect_late_copies();
+            Arc::clone(holder)
+        };
+        let ttl = state.ttl();
+        let now = self.store.now();
+        let deadline = (now + ttl / 6).min(state.signal.valid_until());
+        let take = Take::new(state.request().clone(), ttl).with_claim(Some(state.grant_token()));
+        let operation = Operation::On { name: state.name.clone(), action: Action::Take(take) };
+        let result = self.store.execute_at(operation, now, Some(deadline)).await;
+        let failure = result.as_ref().err().cloned();
+        self.reclaimed(state, reason, result);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Records the result of a reclaim. If no answer came, the next renewal finds out.
+    fn reclaimed(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        reason: LossReason,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        let timed = match result {
+            Ok(timed) => timed,
+            Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
+            Err(cause) => return self.renewals_failed([state], &cause),
+        };
+        match outcome(&timed.answer.reply) {
+            Some(Ok(())) => self.extend([&**state], &timed),
+            Some(Err(found)) => self.lose(state, found),
+            None => self.lose(state, reason),
+        }
+    }
+
+    // ---- who has a lease
+
+    /// The facts about the holder of this lease that others see.
+    fn info_of(&self, state: &LeaseState) -> HolderInfo {
+        self.info(state.shown_label()).with_passed_on(state.passed_on_since())
+    }
+
+    /// Tells the store who has these leases, all in one request. If a lease is passed on inside
+    /// this process, the store knows only its first holder, and of a quick grant it knows nothing.
+    pub(super) fn tell(self: &Arc<Self>, states: Vec<Arc<LeaseState>>) -> BoxFuture<'static, ()> {
+        let keeper = Arc::clone(self);
+        Box::pin(async move {
+            let told = states.into_iter().map(|state| {
+                let description = Description::new(state.grant_token(), keeper.info_of(&state));
+                (state, description)
+            });
+            let told: Vec<_> = told.collect();
+            // A time of zero leaves the deadline as it is: the renewals move it.
+            let keeps = told.iter().map(|(state, description)| {
+                let keep = state
+                    .keep(Duration::ZERO)
+                    .with_description(Some(Box::new(description.clone())));
+                (state.name.clone(), keep)
+            });
+            let result = keeper.store.execute(Operation::Keep(keeps.collect())).await;
+            keeper.told(told, result);
+        })
+    }
+
+    /// Records whether the store now knows the holders. If the store does not have a lease, or no
+    /// longer has it, the renewal finds that out.
+    fn told(
+        &self,
+        told: Vec<(Arc<LeaseState>, Description)>,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        match result {
+            Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
+                for ((state, description), reply) in told.into_iter().zip(replies) {
+                    if matches!(reply, Reply::Kept { .. }) {
+                        state.described(description);
+                    }
+                }
+            }
+            Err(error) if error.kind().is_transient() => {
+                let (mut table, at) = (self.table(), self.store.now() + TELL_AGAIN);
+                for (state, _) in told {
+                    if let Some(due) = table.leases.tell_at(&state, at) {
+                        self.wake_by(&mut table, due);
+                    }
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+impl Held {
+    /// Records the answers to the renewals of all these leases, perhaps for another ttl. A lost
+    /// lease does not end the loop.
+    pub(crate) async fn renewed(
+        held: &[Self],
+        another: Option<Duration>,
+        timed: &TimedAnswer,
+        replies: &[Reply],
+    ) -> Result<()> {
+        let Some(Self { keeper, .. }) = held.first() else { return Ok(()) };
+        let (mut renewed, mut others) = (Vec::new(), Vec::new());
+        for (held, reply) in held.iter().zip(replies) {
+            match outcome(reply) {
+                Some(Ok(())) => renewed.push(&*held.state),
+                Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
+                None => {
+                    let error = unusable_reply(&held.state.name, reply).into();
+                    others.push(Either::Right(ready(Err(error))));
+                }
+            }
+        }
+        if let Some(ttl) = another {
+            keeper.change_ttl(renewed.iter().copied(), ttl);
+        }
+        keeper.extend(renewed, timed);
+        join_all(others).await.into_iter().collect()
+    }
+
+    /// Handles a lease that the store does not have, or no longer has, as a renewal found. The
+    /// lease is taken back if that is allowed, perhaps for another ttl.
+    async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        if !keeper.may_reclaim(state, reason) {
+            keeper.lose(state, reason);
+            return Err(state.lost(reason));
+        }
+        let reclaimed = keeper.reclaim(state, reason).await;
+        self.ensure_held()?;
+        reclaimed?;
+        if let Some(ttl) = another {
+            keeper.change_ttl([&**state], ttl);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+-- Ends holds or waits, and hands the names on.
+--
+-- KEYS  1 … n the gates   n + 1 the counter; without it, only what the caller knows is ended
+-- ARGV  2 for each of them: what the gate says, as far as the caller knows (`h ATTEMPT [TOKEN
+--       FACTS]`), and the request
+--       then: prefix of inboxes; for how long the name stays taken (ms); for how long it says who
+--       held it (ms); 1 if a copy of a request may still arrive, or 0
+-- reply a letter for each: 1 ended · 0 there was nothing · x the value of the gate is not ours
+--       ? for all, if the counter is needed
+--@include guard
+local names, replies, free, more = (#ARGV - 4) / 2, {}, {}, {}
+local prefix, cool, remember, closes = unpack(ARGV, 2 * names + 1)
+local leaves_nothing = cool == '0' and remember == '0' and closes == '0'
+local values = redis.call('MGET', unpack(KEYS, 1, names))
+for at = 1, names do
+  if leaves_nothing and values[at] == ARGV[2 * at - 1] then
+    free[#free + 1] = KEYS[at]
+    replies[at] = '1'
+  else
+    more[#more + 1] = at
+  end
+end
+if free[1] then redis.call('DEL', unpack(free)) end
+if not more[1] then return table.concat(replies) end
+if not KEYS[names + 1] then return '?' end
+--@include gate
+
+local counter = KEYS[names + 1]
+cool, remember, closes = tonumber(cool), tonumber(remember), closes == '1'
+
+-- The name stays taken by nobody for a while, or says for a while who held it last.
+local function rest_of(gate, request)
+  local attempt, facts = match(request, '^(%S+) %S+(.*)')
+  local last = ' ' .. attempt .. ' ' .. text(now_ms) .. facts
+  local waits = call('EXISTS', gate .. ':q') == 1 and cool + GRACE or 0
+  local life = math.max(cool, remember, waits, call('PTTL', gate .. ':x'))
+  call('SET', gate, 'k ' .. text(now_ms + cool) .. last, 'PX', life)
+  return last
+end
+
+local function finish(gate, request)
+  local attempt, state, rest = match(request, '^%S+'), read(gate)
+  if state == 'd' then return 'x' end
+  local waited = leave(gate, request) == 1
+  local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
+  local shared = state == 's' and end_share(gate, request) == 1
+  if held then call('DEL', gate) end
+  if closes then close(gate, attempt) end
+  local used, capacity, last = 0, 0, nil
+  if held and state ~= 'r' and (cool > 0 or remember > 0) then
+    last = rest_of(gate, request)
+  elseif shared then
+    used, capacity = used_of(gate, rest)
+    used = used - weight_of(request)
+  end
+  if (held or shared) and not (last and cool > 0) then
+    serve(gate, counter, prefix, used, capacity, last)
+  end
+  return (held or shared or waited) and '1' or '0'
+end
+
+for _, at in ipairs(more) do replies[at] = finish(KEYS[at], ARGV[2 * at]) end
+return table.concat(replies)

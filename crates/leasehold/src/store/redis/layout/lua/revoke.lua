@@ -1,0 +1,34 @@
+-- Ends a hold for an operator: at its deadline, or at once.
+--
+-- KEYS  1 the gate   2 the counter
+-- ARGV  1 the attempt   2 1 if at once, or 0   3 prefix of inboxes
+-- reply 1 if the attempt held, or 0 · x the value of the gate is not ours
+--@include guard
+--@include gate
+local gate, attempt, at_once, prefix = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
+local state, rest, value = read(gate)
+if state == 'd' then return 'x' end
+local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
+local share, deadline
+if state == 's' then share, deadline = share_of(gate, attempt) end
+if not held and not share then return '0' end
+tell(prefix, attempt, 'R ' .. attempt .. ' ' .. ARGV[2])
+if held and not at_once then
+  local life = call('PTTL', gate) + (state == 'h' and GRACE or 0)
+  call('SET', gate, 'r' .. sub(value, 2), 'PX', life)
+  return '1'
+end
+local used, capacity = 0, 0
+if held then call('DEL', gate) end
+if share and at_once then
+  end_share(gate, share)
+  used, capacity = used_of(gate, rest)
+  used = used - weight_of(share)
+end
+close(gate, attempt)
+if at_once then
+  serve(gate, KEYS[2], prefix, used, capacity)
+else
+  outlive(gate .. ':x', deadline - now_ms) -- the share is not renewed any more
+end
+return '1'

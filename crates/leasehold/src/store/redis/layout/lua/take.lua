@@ -1,0 +1,156 @@
+-- Takes a name, or joins its queue, or keeps a place in it.
+--
+-- KEYS  1 the gate   2 the counter
+-- ARGV  1 the request   2 ttl (ms)   3 its place, 0 for a new one, - if it does not wait
+--       4 prefix of inboxes   5 words: `f ATTEMPT` takes that lease over, `b TOKEN` is a ballot,
+--       `c TOKEN` claims a lease that the server may have forgotten
+-- reply G TOKEN: granted · Q PLACE AHEAD MS CAPACITY NOW: waits, asks again (CAPACITY: another one
+--       in force, or 0) · B MS: busy · C: has ended · R: revoked · N: not held · V: the ballot is
+--       too far ahead of the clock · M CAPACITY: in use as another kind of lock · F: the queue is
+--       full · X: the value of the gate is not ours · a number: the rest of a quarantine (µs)
+--@include guard
+--@include gate
+local gate, counter, request, ttl, place = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local prefix, queue, more = ARGV[4], KEYS[1] .. ':q', ARGV[5]
+local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
+local from, ballot, claim = match(more, 'f (%S+)'), match(more, 'b (%d+)'), match(more, 'c (%d+)')
+local is_try, is_new = place == '-', place == '-' or place == '0'
+
+-- In a quarantine, waiters keep the places that they have. A refusal leaves no trace: behind a new
+-- waiter, no holder could take its lease back.
+if shut_us > 0 and not claim and (is_new or not call('ZSCORE', queue, request)) then
+  return shut_us
+end
+if call('LPOS', gate .. ':x', attempt) then
+  leave(gate, request)
+  return 'C'
+end
+local state, rest, value = read(gate)
+if state == 'd' then return 'X' end
+local is_held = state == 'h' or state == 'w' or state == 'r'
+local holder, token = match(rest, '^(%S+) ?(%d*)')
+local is_handed_out = is_held and holder ~= attempt and holder == from
+local left_ms = left(gate, state, rest)
+local offered = ballot or claim
+local is_ballot_too_high = offered and is_too_far_ahead(counter, offered)
+
+-- A copy of a request that was granted gets the same grant again. A lease that was handed out is
+-- taken over once.
+if is_held and (holder == attempt or is_handed_out) then
+  if state == 'r' then return 'R' end
+  if is_handed_out and is_ballot_too_high then return 'V' end
+  if shut_us > 0 and not claim then return shut_us end
+  if is_handed_out or token == '' then
+    token = draw(counter, ballot)
+    call('SET', gate, state .. ' ' .. attempt .. ' ' .. token .. facts, 'KEEPTTL')
+  end
+  leave(gate, request)
+  if is_handed_out then
+    close(gate, from)
+    state = 'w'
+  end
+  prolong(gate, ttl + (state == 'h' and 0 or GRACE))
+  return 'G ' .. token
+end
+if state == 's' then
+  local deadline = call('ZSCORE', gate .. ':h', request)
+  if deadline and tonumber(deadline) >= now_ms then
+    extend_share(gate, request, ttl)
+    return 'G ' .. (call('HGET', gate .. ':w', attempt) or draw(counter))
+  end
+end
+local share, deadline
+if from and state == 's' then share, deadline = share_of(gate, from) end
+if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
+  if call('LPOS', gate .. ':x', from) then return 'R' end
+  if is_ballot_too_high then return 'V' end
+  token = draw(counter, ballot)
+  end_share(gate, share)
+  if call('ZADD', gate .. ':h', text(deadline), request) == 0 then
+    -- Its own earlier hold, which is over, still counted.
+    local taken, limit = match(rest, '^(%d+) (%d+)')
+    call('SET', gate, 's ' .. text(taken - weight_of(request)) .. ' ' .. limit, 'KEEPTTL')
+  end
+  call('HSET', gate .. ':w', attempt, token)
+  outlive(gate .. ':h', deadline - now_ms + GRACE)
+  outlive(gate .. ':w', deadline - now_ms + GRACE)
+  close(gate, from)
+  extend_share(gate, request, ttl)
+  return 'G ' .. token
+end
+-- A node from which a lease was taken over says so.
+if from then return call('LPOS', gate .. ':x', from) and 'C' or 'N' end
+
+-- The name may be in use as another kind of lock.
+local LOCK = 'LOCK_CAPACITY'
+local limit = match(what, '/(%d+)') or LOCK
+local in_force = is_held and LOCK or state == 's' and match(rest, ' (%d+)') or limit
+if (in_force == LOCK) ~= (limit == LOCK) or in_force ~= limit and is_try then
+  return 'M ' .. in_force
+end
+if is_ballot_too_high then return 'V' end
+if place == '0' and call('ZCARD', queue) >= MAX_WAITING then return 'F' end
+if claim and shut_us == 0 then return 'N' end
+
+local used, capacity = 0, tonumber(limit)
+if state == 's' then
+  used, capacity = used_of(gate, rest)
+  if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
+end
+local last = state == 'k' and match(rest, '^%d+( .*)') or nil
+local others = call('ZCARD', queue) - (call('ZSCORE', queue, request) and 1 or 0)
+local is_open = left_ms == 0 and shut_us == 0
+if claim then
+  -- Nobody else can have been granted the name since.
+  is_open = others == 0 and (state == 'x' or state == 's')
+  if is_open and fits(what, used, capacity) then leave(gate, request) end
+end
+if is_open and call('EXISTS', queue) == 0 and fits(what, used, capacity) then
+  token = claim or draw(counter, ballot)
+  if claim then raise(counter, claim) end
+  used, capacity = grant(gate, request, token, ttl, true, used, capacity)
+  if used then settle(gate, used, capacity) end
+  return 'G ' .. token
+end
+if claim then return 'N' end
+
+-- The queue. A waiter whose place was lost brings it again.
+local is_again = call('ZSCORE', queue, request)
+if is_again then
+  place = text(is_again)
+elseif is_new then
+  place = draw(counter)
+end
+call('ZADD', queue, place, request)
+call('PEXPIRE', queue, QUEUE)
+if is_again or not is_new or tonumber(place) > now then
+  call('HSET', gate .. ':w', attempt, text(now_ms))
+  outlive(gate .. ':w', QUEUE)
+else
+  call('HDEL', gate .. ':w', attempt) -- its place says when it asked
+end
+if is_open then
+  token = serve(gate, counter, prefix, used, capacity, last, request, ttl, ballot)
+  if token then return 'G ' .. token end
+  state, rest, value = read(gate)
+  left_ms = left(gate, state, rest)
+end
+if state == 's' then
+  local first = call('ZRANGE', gate .. ':h', 0, 0, 'WITHSCORES')[2]
+  left_ms = math.max(first + 1 - now_ms, 0)
+end
+if is_try then
+  leave(gate, request)
+  if left_ms == 0 and state == 'k' then
+    settle(gate, 0, 0, match(rest, '^%d+( .*)'))
+  end
+  return 'B ' .. text(left_ms)
+end
+if state == 'h' then
+  call('SET', gate, 'w' .. sub(value, 2), 'PX', call('PTTL', gate) + GRACE)
+elseif state == 'k' then
+  call('PEXPIRE', gate, left_ms + GRACE, 'GT')
+end
+local ahead, ask = call('ZRANK', queue, request), shut_us > 0 and ASK or math.min(left_ms, ASK)
+local other = in_force ~= limit and in_force or '0'
+return table.concat({ 'Q', place, ahead, text(ask), other, text(now) }, ' ')
