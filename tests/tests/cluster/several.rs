@@ -24,7 +24,7 @@ fn names(cluster: &Cluster) -> [LockName; 2] {
 /// In other places, requests that are ready at the same time may share a call. Here, a call with
 /// keys of two slots is refused.
 #[tokio::test]
-async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted() {
+async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted_and_renewed() {
     let cluster = three_alone();
     let client = client(&cluster).await;
     // Chance decides which requests meet, so they have several occasions.
@@ -34,7 +34,8 @@ async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted() {
         let asked = locks.map(|lock| async move { lock.try_acquire().await });
         let granted = soon(join_all(asked)).await;
         let guards: Vec<Guard> = granted.into_iter().map(|guard| must(guard).unwrap()).collect();
-        assert!(guards.iter().all(Guard::is_held));
+        let renewed = soon(join_all(guards.iter().map(Guard::renew))).await;
+        assert!(renewed.iter().all(Result::is_ok), "{renewed:?}");
     }
 }
 
