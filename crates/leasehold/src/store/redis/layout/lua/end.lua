@@ -9,12 +9,9 @@
 --       ? for all, if the counter is needed
 --@include guard
 local names, stays = (#ARGV - 2) / 2, ARGV[#ARGV]
-if names == 1 and stays == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
-  redis.call('DEL', KEYS[1])
-  return '1'
-end
 local replies, free, more = {}, {}, {}
-local values = redis.call('MGET', unpack(KEYS, 1, names))
+local values = names == 1 and { redis.pcall('GET', KEYS[1]) }
+  or redis.call('MGET', unpack(KEYS, 1, names))
 for at = 1, names do
   if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]
@@ -45,8 +42,8 @@ end
 local function finish(gate, request)
   local attempt, state, rest = match(request, '^%S+'), read(gate)
   if state == 'd' then return 'x' end
-  local waited = leave(gate, request) == 1
   local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
+  local waited = not held and leave(gate, request) == 1
   local shared = state == 's' and end_share(gate, request) == 1
   if held then call('DEL', gate) end
   if closes then close(gate, attempt) end
