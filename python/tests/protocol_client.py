@@ -121,7 +121,7 @@ class Lease:
 
     def release(self) -> None:
         """Ends the hold, and hands the name on."""
-        self.client.run("end", self.gate, self.said, self.request, "lh:inbox:", 0, 0, 0)
+        self.client.run("end", self.gate, self.said, self.request, "lh:inbox:", "")
 
 
 def main(url: str, name: str, file: str, *dies: str) -> None:

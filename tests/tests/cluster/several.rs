@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use leasehold::{Error, Guard, LockName};
+use leasehold::{Error, Guard, Lock, LockName};
 use leasehold_testkit::{Cluster, must};
 
 use super::{LONG, Section, TTL, client, soon, three_alone};
@@ -24,17 +24,17 @@ fn names(cluster: &Cluster) -> [LockName; 2] {
 /// In other places, requests that are ready at the same time may share a call. Here, a call with
 /// keys of two slots is refused.
 #[tokio::test]
-async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted() {
+async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted_and_renewed() {
     let cluster = three_alone();
     let client = client(&cluster).await;
     // Chance decides which requests meet, so they have several occasions.
     for round in 0..8 {
         let name = |number| format!("one of many: {round} {number}");
-        let locks = (0..32).map(|number| client.mutex(name(number)).ttl(LONG));
-        let asked = locks.map(|lock| async move { lock.try_acquire().await });
-        let granted = soon(join_all(asked)).await;
+        let locks: Vec<_> = (0..32).map(|number| client.mutex(name(number)).ttl(LONG)).collect();
+        let granted = soon(join_all(locks.iter().map(Lock::try_acquire))).await;
         let guards: Vec<Guard> = granted.into_iter().map(|guard| must(guard).unwrap()).collect();
-        assert!(guards.iter().all(Guard::is_held));
+        let renewed = soon(join_all(guards.iter().map(Guard::renew))).await;
+        assert!(renewed.iter().all(Result::is_ok), "{renewed:?}");
     }
 }
 

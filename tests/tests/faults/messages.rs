@@ -80,7 +80,14 @@ async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
 async fn c16_without_the_right_to_publish_waiters_find_out_by_asking() {
     let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
     let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
-    contend(&connect_all(&server.url_as("mute", "pw"), 2).await, 1).await;
+    let clients = connect_all(&server.url_as("mute", "pw"), 2).await;
+    let (guard, waits) = (soon(clients[0].mutex(NAME).acquire()).await, clients[1].mutex(NAME));
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    let status = async || clients[0].admin().inspect(NAME).await.unwrap();
+    until("it waits", async || status().await.waiting == 1).await;
+    guard.unwrap().release().await.expect("the hand-over itself does not fail");
+    drop(soon(waiting).await.unwrap().unwrap());
+    contend(&clients, 1).await;
 }
 
 /// C16: a user may not listen for a while.

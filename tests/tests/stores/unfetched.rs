@@ -151,23 +151,6 @@ async fn whenever_it_is_polled_a_waiter_believes_in_no_grant_that_was_given_back
 }
 
 #[tokio::test]
-async fn a_grant_that_was_given_back_leaves_nothing_to_drop() {
-    let scene = Scene::new().await;
-    let guard = must(scene.subject.drive(scene.other.mutex("a").acquire()).await);
-    {
-        let lock = scene.client.mutex("a").ttl(TTL);
-        let mut waits = pin!(lock.acquire());
-        scene.until_waiting("a", waits.as_mut()).await;
-        drop(guard);
-        scene.subject.pass(TOO_LONG).await;
-    }
-    scene.subject.pass(SOON).await;
-    let guard = must(scene.subject.drive(scene.other.mutex("a").try_acquire()).await);
-    scene.subject.pass(TOO_LONG).await;
-    assert!(guard.is_some_and(|guard| guard.is_held()));
-}
-
-#[tokio::test]
 async fn a_call_that_is_polled_only_after_its_limit_says_that_it_was_busy() {
     let scene = Scene::new().await;
     let guard = must(scene.subject.drive(scene.other.mutex("a").acquire()).await);

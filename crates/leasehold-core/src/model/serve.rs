@@ -52,7 +52,7 @@ impl Step<'_> {
 
     fn tell(&mut self, HolderId { client, attempt }: HolderId, token_us: u64) {
         let token = FencingToken::from_micros(token_us);
-        let now_us = self.now_ms() * 1_000;
+        let now_us = self.now.lease_us;
         self.messages.push((client, Message::Granted { attempt, token, now_us }));
     }
 

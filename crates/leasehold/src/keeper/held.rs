@@ -277,7 +277,7 @@ impl Held {
         let is_unchecked =
             bugs::is_on(Bug::NoCheckAfterReply) || bugs::is_on(Bug::LocalHandOffTooLate);
         let least = self.state.options.least_validity();
-        self.state.signal.check_at(now).is_none() && (left > least || is_unchecked)
+        is_unchecked || self.state.signal.check_at(now).is_none() && left > least
     }
 
     /// The error for a lease that ended before any caller had it.

@@ -29,7 +29,7 @@ pub(crate) struct Listing<'a> {
 /// The held or awaited names that begin with `begin`. If there are more than `limit`, the server
 /// decides which of them are listed.
 ///
-/// Cost: three round trips for each 500 keys of the database, foreign keys included.
+/// Cost: two round trips for each 500 keys of the database, foreign keys included.
 pub(crate) async fn list(
     primaries: &[Arc<Server>],
     listing: Listing<'_>,
@@ -37,8 +37,15 @@ pub(crate) async fn list(
     let mut names = BTreeSet::new();
     let mut now = Now { lease_us: 0, token_us: 0 };
     for server in primaries {
-        listing.scan(server, &mut names).await?;
-        now = time(server, server.ask(&redis::cmd("TIME")).await?)?;
+        let mut cursor = 0;
+        loop {
+            let found = listing.step(server, cursor, SCAN_COUNT).await?;
+            names.extend(found.names);
+            (now, cursor) = (found.now, found.next);
+            if cursor == 0 || names.len() >= listing.limit {
+                break;
+            }
+        }
     }
     let names = names.into_iter().take(listing.limit).collect();
     Ok(Answer::new(now, Reply::Names(names)))
@@ -69,23 +76,16 @@ pub(crate) async fn page(
     };
     let server = server?;
     let keys = u32::try_from(listing.limit).unwrap_or(u32::MAX).max(1);
-    let mut asked = redis::pipe();
-    asked.add_command(listing.scan_command(cursor, keys)).add_command(redis::cmd("TIME"));
-    let [scanned, asked_time] = <[Value; 2]>::try_from(server.ask_all(&asked).await?)
-        .map_err(|_| error::unexpected_reply(server.server(), "SCAN"))?;
-    let (cursor, found) = listing.scanned(&server, server.check(scanned)?)?;
-    let now = time(&server, server.check(asked_time)?)?;
-    let scanned = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
-    let mut names = listing.matching(&server, found, now).await?;
+    let Step { next, scanned, mut names, now } = listing.step(&server, cursor, keys).await?;
     names.sort_unstable();
     names.dedup(); // a gate, and its queue
-    let next = match cursor {
+    let next = match next {
         0 if index + 1 >= count => None,
         0 => Some(PageEnd { index: index + 1, cursor: 0 }),
         cursor => Some(PageEnd { index, cursor }),
     };
     let next = next.map(|place| format!("{}:{}", place.index, place.cursor));
-    Ok(Answer::new(now, Reply::Page(Page::new(names, next, scanned))))
+    Ok(Answer::new(now, Reply::Page(Page::new(names, next, keys.saturating_add(scanned)))))
 }
 
 /// The end of a page: the server, and the cursor on it.
@@ -102,6 +102,16 @@ impl PageEnd {
     }
 }
 
+/// What one step of a scan has found.
+struct Step {
+    /// The cursor behind it; zero at the end.
+    next: u64,
+    /// How many keys of locks were looked at.
+    scanned: u32,
+    names: Vec<LockName>,
+    now: Now,
+}
+
 impl Listing<'_> {
     fn scan_command(&self, cursor: u64, count: u32) -> Cmd {
         let pattern = self.layout.pattern(self.begin);
@@ -110,37 +120,21 @@ impl Listing<'_> {
         scan
     }
 
-    /// The keys of locks that a scan has found, and the cursor behind them.
-    fn scanned(
-        &self,
-        connection: &Connection,
-        reply: Value,
-    ) -> Result<(u64, NamedKeys), StoreError> {
-        let (next, keys) = <(u64, Vec<Vec<u8>>)>::from_redis_value(reply)
-            .map_err(|_| error::unexpected_reply(connection.server(), "SCAN"))?;
+    /// Scans some keys, and looks at those of locks.
+    async fn step(&self, server: &Server, cursor: u64, count: u32) -> Result<Step, StoreError> {
+        let unexpected = || error::unexpected_reply(server.server(), "SCAN");
+        let mut asked = redis::pipe();
+        asked.add_command(self.scan_command(cursor, count)).add_command(redis::cmd("TIME"));
+        let [scanned, asked_time] =
+            <[Value; 2]>::try_from(server.ask_all(&asked).await?).map_err(|_| unexpected())?;
+        let (next, keys) = <(u64, Vec<Vec<u8>>)>::from_redis_value(server.check(scanned)?)
+            .map_err(|_| unexpected())?;
+        let now = time(server, server.check(asked_time)?)?;
         let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
-        Ok((next, keys.collect()))
-    }
-
-    /// Adds the names on one server, until there are enough.
-    async fn scan(
-        &self,
-        connection: &Connection,
-        names: &mut BTreeSet<LockName>,
-    ) -> Result<(), StoreError> {
-        let mut cursor = 0_u64;
-        loop {
-            let scan = self.scan_command(cursor, SCAN_COUNT);
-            let (next, keys) = self.scanned(connection, connection.ask(&scan).await?)?;
-            // SCAN may return a key twice.
-            let new: Vec<_> = keys.into_iter().filter(|(name, _)| !names.contains(name)).collect();
-            let now = time(connection, connection.ask(&redis::cmd("TIME")).await?)?;
-            names.extend(self.matching(connection, new, now).await?);
-            cursor = next;
-            if cursor == 0 || names.len() >= self.limit {
-                return Ok(());
-            }
-        }
+        let keys: NamedKeys = keys.collect();
+        let scanned = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let names = self.matching(server, keys, now).await?;
+        Ok(Step { next, scanned, names, now })
     }
 
     async fn matching(

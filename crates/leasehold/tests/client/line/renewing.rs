@@ -73,6 +73,16 @@ async fn without_an_answer_to_the_renewal_the_lease_ends_in_time_in_any_hands() 
 }
 
 #[tokio::test]
+async fn a_lease_that_is_over_is_passed_on_to_nobody() {
+    let world = World::new();
+    let (guard, mut behind) = passed_on(&world).await;
+    world.clock.advance(guard.validity());
+    // The keeper has not noticed yet.
+    drop(guard);
+    assert!(behind.poll().is_none());
+}
+
+#[tokio::test]
 async fn after_an_unanswered_renewal_for_longer_the_release_is_repeated_for_that_longer_time() {
     let world = World::new();
     let guard = Call::new(&world.client().await).granted();

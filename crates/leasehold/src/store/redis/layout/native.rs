@@ -74,10 +74,11 @@ impl Native {
     }
 
     fn end(&self, End { request, known, closes, cooldown, remember, .. }: &End) -> Vec<Vec<u8>> {
+        let all = [millis(*cooldown), millis(*remember), vec![b'0' + u8::from(*closes)]];
+        let stays_something = *closes || !cooldown.is_zero() || !remember.is_zero();
+        let stays = if stays_something { all.join(&b' ') } else { Vec::new() };
         let said = said(request, known.as_deref());
-        let closes = u8::from(*closes).to_string().into_bytes();
-        let own = [said, text::request(request).into_bytes(), self.inboxes()];
-        [&own[..], &[millis(*cooldown), millis(*remember), closes]].concat()
+        vec![said, text::request(request).into_bytes(), self.inboxes(), stays]
     }
 }
 
@@ -130,12 +131,10 @@ impl Layout for Native {
     }
 
     fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
-        let leaves_something = end.closes || !end.cooldown.is_zero() || !end.remember.is_zero();
-        if leaves_something || end.request.mode != Mode::Exclusive {
-            return None;
-        }
-        let keys = vec![self.key(name)];
-        Some(Call::new(Script::ending(), keys, self.end(end), reply::ended_alone))
+        let (keys, args) = (vec![self.key(name)], self.end(end));
+        let leaves_nothing = args.last().is_some_and(Vec::is_empty);
+        (leaves_nothing && end.request.mode == Mode::Exclusive)
+            .then(|| Call::new(Script::ending(), keys, args, reply::ended_alone))
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {

@@ -237,7 +237,7 @@ pub fn message(payload: &[u8]) -> Option<Message> {
     let message = match kind {
         "G" => {
             let token = FencingToken::from_micros(number()?);
-            Message::Granted { attempt, token, now_us: number()?.checked_mul(1_000)? }
+            Message::Granted { attempt, token, now_us: number()? }
         }
         "R" => match number()? {
             0 => Message::Revoked { attempt, forced: false },
@@ -327,9 +327,9 @@ mod tests {
     fn only_a_payload_of_our_scripts_is_a_message() {
         let id = "0000000000000000000000000000000a-1";
         let of = |text: String| message(text.as_bytes());
-        let granted = of(format!("G {id} 1800000000000000 1800000000123"));
+        let granted = of(format!("G {id} 1800000000000000 1800000000123456"));
         let Some(Message::Granted { attempt: 1, now_us, .. }) = granted else { panic!() };
-        assert_eq!(now_us, 1_800_000_000_123_000);
+        assert_eq!(now_us, 1_800_000_000_123_456);
         let forced = of(format!("R {id} 1"));
         assert!(matches!(forced, Some(Message::Revoked { attempt: 1, forced: true })));
         for other in ["", "hello", "G", "R 1 1", "G x 1 1"] {

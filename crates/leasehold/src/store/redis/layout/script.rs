@@ -187,7 +187,7 @@ impl Script {
     /// What names do not share, if one call can serve many of them.
     const fn own(self) -> Option<Own> {
         match self {
-            Self::End => Some(Own { args: 2, of: 6 }),
+            Self::End => Some(Own { args: 2, of: 4 }),
             Self::Keep => Some(Own { args: 3, of: 3 }),
             _ => None,
         }

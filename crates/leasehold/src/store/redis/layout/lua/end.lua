@@ -3,17 +3,17 @@
 -- KEYS  1 … n the gates   n + 1 the counter; without it, only what the caller knows is ended
 -- ARGV  2 for each of them: what the gate says, as far as the caller knows (`h ATTEMPT [TOKEN
 --       FACTS]`), and the request
---       then: prefix of inboxes; for how long the name stays taken (ms); for how long it says who
---       held it (ms); 1 if a copy of a request may still arrive, or 0
+--       then: prefix of inboxes; '' if nothing stays, or how long the name stays taken (ms), how
+--       long it says who held it (ms), and 1 if a copy of a request may still arrive, or 0
 -- reply a letter for each: 1 ended · 0 there was nothing · x the value of the gate is not ours
 --       ? for all, if the counter is needed
 --@include guard
-local names, replies, free, more = (#ARGV - 4) / 2, {}, {}, {}
-local prefix, cool, remember, closes = unpack(ARGV, 2 * names + 1)
-local leaves_nothing = cool == '0' and remember == '0' and closes == '0'
-local values = redis.call('MGET', unpack(KEYS, 1, names))
+local names, stays = (#ARGV - 2) / 2, ARGV[#ARGV]
+local replies, free, more = {}, {}, {}
+local values = names == 1 and { redis.pcall('GET', KEYS[1]) }
+  or redis.call('MGET', unpack(KEYS, 1, names))
 for at = 1, names do
-  if leaves_nothing and values[at] == ARGV[2 * at - 1] then
+  if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]
     replies[at] = '1'
   else
@@ -25,8 +25,9 @@ if not more[1] then return table.concat(replies) end
 if not KEYS[names + 1] then return '?' end
 --@include gate
 
-local counter = KEYS[names + 1]
-cool, remember, closes = tonumber(cool), tonumber(remember), closes == '1'
+local counter, prefix = KEYS[names + 1], ARGV[#ARGV - 1]
+local cool, remember, closes = match(stays, '(%d+) (%d+) (%d)')
+cool, remember, closes = tonumber(cool or 0), tonumber(remember or 0), closes == '1'
 
 -- The name stays taken by nobody for a while, or says for a while who held it last.
 local function rest_of(gate, request)
@@ -41,8 +42,8 @@ end
 local function finish(gate, request)
   local attempt, state, rest = match(request, '^%S+'), read(gate)
   if state == 'd' then return 'x' end
-  local waited = leave(gate, request) == 1
   local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
+  local waited = not held and leave(gate, request) == 1
   local shared = state == 's' and end_share(gate, request) == 1
   if held then call('DEL', gate) end
   if closes then close(gate, attempt) end

@@ -152,10 +152,9 @@ local function grant(gate, request, token, life, is_own, used, capacity)
     outlive(gate .. ':w', life + GRACE)
     return used + weight, tonumber(limit)
   end
-  local state = 'w'
   -- While a slot moves, each command has one key.
-  local others = call('EXISTS', gate .. ':q') + call('EXISTS', gate .. ':x')
-  if is_own and others == 0 then state = 'h' end
+  local is_alone = is_own and call('EXISTS', gate .. ':q') + call('EXISTS', gate .. ':x') == 0
+  local state = is_alone and 'h' or 'w'
   local value = state .. ' ' .. attempt .. ' ' .. token .. facts
   call('SET', gate, value, 'PX', life + (state == 'w' and GRACE or 0))
 end
@@ -196,7 +195,7 @@ local function serve(gate, counter, prefix, used, capacity, last, own, ttl, ball
       if is_own then
         token_of_own = token
       else
-        tell(prefix, attempt, 'G ' .. attempt .. ' ' .. token .. ' ' .. text(now_ms))
+        tell(prefix, attempt, 'G ' .. attempt .. ' ' .. token .. ' ' .. text(now))
       end
       if not used then return token_of_own end
       last = nil

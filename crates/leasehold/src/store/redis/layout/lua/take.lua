@@ -98,10 +98,11 @@ if state == 's' then
   if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
 end
 local last = state == 'k' and match(rest, '^%d+( .*)') or nil
-local others = call('ZCARD', queue) - (call('ZSCORE', queue, request) and 1 or 0)
+local is_again = call('ZSCORE', queue, request)
 local is_open = left_ms == 0 and shut_us == 0
 if claim then
   -- Nobody else can have been granted the name since.
+  local others = call('ZCARD', queue) - (is_again and 1 or 0)
   is_open = others == 0 and (state == 'x' or state == 's')
   if is_open and fits(what, used, capacity) then leave(gate, request) end
 end
@@ -115,7 +116,6 @@ end
 if claim then return 'N' end
 
 -- The queue. A waiter whose place was lost brings it again.
-local is_again = call('ZSCORE', queue, request)
 if is_again then
   place = text(is_again)
 elseif is_new then
