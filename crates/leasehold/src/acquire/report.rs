@@ -86,11 +86,10 @@ impl Asked<'_> {
     /// Warns of a future that was polled `late`.
     pub(super) fn report_late_poll(&self, late: Duration) {
         if late >= CLAIM_WINDOW {
+            let (name, late) = (self.name, show_duration(late));
             let text = format!(
-                "{}: its waiting future was polled {} late, so its turn may have passed: something \
-                 blocks the thread that polls it",
-                self.name,
-                show_duration(late)
+                "{name}: its waiting future was polled {late} late, so its turn may have passed: \
+                 something blocks the thread that polls it"
             );
             self.keeper.observe(&Event::Warning { text: &text });
         }

@@ -22,6 +22,7 @@ pub(super) const OFFSET: Duration = Duration::from_millis(500);
 const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
 
 /// The address of a server.
+#[cfg_attr(not(feature = "postgres"), expect(unreachable_pub, reason = "PostgresServer is this"))]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Server {
     /// A host by name or number, or the path of a socket, which begins with a `/`.
