@@ -42,8 +42,8 @@ end
 local function finish(gate, request)
   local attempt, state, rest = match(request, '^%S+'), read(gate)
   if state == 'd' then return 'x' end
+  local waited = leave(gate, request) == 1
   local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
-  local waited = not held and leave(gate, request) == 1
   local shared = state == 's' and end_share(gate, request) == 1
   if held then call('DEL', gate) end
   if closes then close(gate, attempt) end
