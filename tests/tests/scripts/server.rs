@@ -56,8 +56,10 @@ impl Server {
         command.arg(&words[1..]).query(&mut self.connection).unwrap()
     }
 
+    /// Another history begins: nothing is left of the one before, nor on its way to an inbox.
     pub(super) fn forget(&mut self) {
         self.query::<()>(&["FLUSHDB"]);
+        self.heard();
     }
 
     /// The present time, which the next script reads (µs).

@@ -128,6 +128,7 @@ impl Step<'_> {
             return Some(reply);
         }
         let token = self.draw(take.ballot_us);
+        self.record.leave(take.request.id);
         let mut share = self.record.shares.remove(&from)?;
         (share.request, share.token) = (take.request.clone(), token);
         self.record.shares.insert(take.request.id, share);

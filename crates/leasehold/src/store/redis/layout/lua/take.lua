@@ -65,6 +65,7 @@ if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
   if call('LPOS', gate .. ':x', from) then return 'R' end
   if is_ballot_too_high then return 'V' end
   token = draw(counter, ballot)
+  leave(gate, request)
   end_share(gate, share)
   if call('ZADD', gate .. ':h', text(deadline), request) == 0 then
     -- Its own earlier hold, which is over, still counted.
