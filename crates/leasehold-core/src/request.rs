@@ -9,6 +9,7 @@
 mod names;
 mod reply;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::reply::{Addressed, Answer, Grant, Message, Place, Refusal, Reply};
@@ -117,14 +118,14 @@ pub struct Request {
     pub id: HolderId,
     /// The mode to take.
     pub mode: Mode,
-    /// The facts and the label of the caller.
-    pub info: HolderInfo,
+    /// The facts and the label of the caller, shared by all of its requests.
+    pub info: Arc<HolderInfo>,
 }
 
 impl Request {
     /// The request of an attempt.
-    pub fn new(id: HolderId, mode: Mode, info: HolderInfo) -> Self {
-        Self { id, mode, info }
+    pub fn new(id: HolderId, mode: Mode, info: impl Into<Arc<HolderInfo>>) -> Self {
+        Self { id, mode, info: info.into() }
     }
 }
 

@@ -312,7 +312,7 @@ impl Guard {
         let info = self.keeper().info(label.clone());
         info.check()?;
         for held in self.held.iter() {
-            let info = info.clone().with_passed_on(held.state.passed_on_since());
+            let info = (*info).clone().with_passed_on(held.state.passed_on_since());
             let mut reply = describe(held, &info).await?;
             if matches!(reply, Reply::NotHeld) {
                 // The store may only have forgotten the lease. The renewal takes it back, or finds

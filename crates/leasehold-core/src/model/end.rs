@@ -36,7 +36,7 @@ impl Step<'_> {
         if last_ms == now_ms {
             return;
         }
-        let (id, info) = (end.request.id, end.request.info.clone());
+        let (id, info) = (end.request.id, (*end.request.info).clone());
         let last = Some(Last { id, info, ended_ms: now_ms });
         let awaited_ms = if self.record.queue.is_empty() { 0 } else { free_ms + times.grace_ms };
         let until_ms = last_ms.max(awaited_ms).max(self.closed_until_ms());

@@ -1,5 +1,6 @@
 //! Look: who holds, who waits, who held last. Changes nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
@@ -56,7 +57,7 @@ impl Step<'_> {
             let state = if is_revoked { HoldState::Revoked } else { HoldState::Claimed };
             Holder::new(id, mode, Some(FencingToken::from_micros(*token)))
                 .with_state(state)
-                .with_info(info)
+                .with_info(Arc::unwrap_or_clone(info))
                 .with_ttl_left(ttl_left)
                 .seen_at(self.now)
         });
@@ -68,7 +69,7 @@ impl Step<'_> {
         let waiters = first.map(|((place, waiter), position)| {
             let Request { id, mode, info } = waiter.request.clone();
             let waited = Duration::from_micros(self.now.token_us.saturating_sub(*place));
-            Waiter::new(id, mode, info, waited, position)
+            Waiter::new(id, mode, Arc::unwrap_or_clone(info), waited, position)
         });
         waiters.collect()
     }

@@ -3,6 +3,8 @@
 //! Every step that ends a hold serves the queue, and so does every waiter that asks after a
 //! deadline.
 
+use std::sync::Arc;
+
 use super::Step;
 use super::limits::BATCH;
 use super::record::{Gate, Hold, Share, State, Waiter};
@@ -89,7 +91,7 @@ impl Step<'_> {
         *self.counter = (*self.counter).max(token);
         let Request { id, mode, info } = request.clone();
         if mode == Mode::Exclusive {
-            let hold = Hold { id, token: Some(token), info };
+            let hold = Hold { id, token: Some(token), info: Arc::unwrap_or_clone(info) };
             let is_alone = self.record.queue.is_empty() && self.record.closed.is_empty();
             self.record.gate = Some(match is_alone && is_own {
                 true => Gate { state: State::Held(hold), until_ms },

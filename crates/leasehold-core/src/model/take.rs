@@ -103,7 +103,7 @@ impl Step<'_> {
         if let Some(hold) = self.record.hold() {
             (hold.id, hold.token) = (id, Some(token));
             if old.is_none() {
-                hold.info = take.request.info.clone();
+                hold.info = (*take.request.info).clone();
             }
         }
         self.record.leave(id);

@@ -51,28 +51,32 @@ impl UnreadableRecord {
     }
 }
 
-/// The facts about a holder or a waiter.
-pub fn facts(info: &HolderInfo) -> String {
+/// Adds the facts about a holder or a waiter after a space, if anything is known.
+fn push_facts(text: &mut String, info: &HolderInfo) {
     let HolderInfo { host, pid, label, .. } = info;
     if host.is_empty() && *pid == 0 && label.is_none() {
-        return String::new();
+        return;
     }
-    let mut facts = String::with_capacity(host.len() + 12);
+    text.push(' ');
     for c in host.chars() {
         match c {
-            '%' | ' ' => facts.extend(['%', if c == '%' { '5' } else { '0' }]),
-            c => facts.push(c),
+            '%' | ' ' => text.extend(['%', if c == '%' { '5' } else { '0' }]),
+            c => text.push(c),
         }
     }
     if host.is_empty() {
-        facts.push_str("%-");
+        text.push_str("%-");
     }
-    let _ = write!(facts, " {pid}"); // a String takes everything
+    push(text, format_args!(" {pid}"));
     if let Some(label) = label {
-        facts.push(' ');
-        facts.push_str(label);
+        text.push(' ');
+        text.push_str(label);
     }
-    facts
+}
+
+/// Adds to a text, which takes everything.
+fn push(text: &mut String, more: fmt::Arguments<'_>) {
+    let _ = text.write_fmt(more);
 }
 
 /// Reads the facts about a holder or a waiter.
@@ -97,24 +101,17 @@ fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
-/// Adds words, each after a space, unless they are empty.
-fn with(mut text: String, more: &str) -> String {
-    if !more.is_empty() {
-        text.push(' ');
-        text.push_str(more);
-    }
-    text
-}
-
 /// What a store must know of an attempt that waits, or shares.
 pub fn request(Request { id, mode, info }: &Request) -> String {
-    let what = match mode {
-        Mode::Exclusive => format!("{id} *"),
+    let mut text = String::with_capacity(64);
+    match mode {
+        Mode::Exclusive => push(&mut text, format_args!("{id} *")),
         Mode::Permits { .. } | Mode::Shared => {
-            format!("{id} {}/{}", mode.weight(), mode.capacity())
+            push(&mut text, format_args!("{id} {}/{}", mode.weight(), mode.capacity()));
         }
-    };
-    with(what, &facts(info))
+    }
+    push_facts(&mut text, info);
+    text
 }
 
 /// Reads a request.
@@ -128,15 +125,19 @@ pub fn read_request(text: &str) -> Option<Request> {
     Some(Request::new(id.parse().ok()?, mode, read_facts(facts)?))
 }
 
-/// A hold, as a gate says it.
-pub fn hold(Hold { id, token, info }: &Hold) -> String {
-    let Some(token) = token else { return id.to_string() };
-    let PassedOn { times, after } = info.passed_on();
-    let passed = match times {
-        0 => String::new(),
-        _ => format!("+{times}+{}", micros(after)),
-    };
-    with(format!("{id} {token}{passed}"), &facts(info))
+/// What a gate in `state` says of a hold: its attempt, and what is known of it.
+fn hold(state: char, id: HolderId, known: Option<(u64, &HolderInfo)>) -> String {
+    let mut text = String::with_capacity(96);
+    push(&mut text, format_args!("{state} {id}"));
+    if let Some((token, info)) = known {
+        push(&mut text, format_args!(" {token}"));
+        let PassedOn { times, after } = info.passed_on();
+        if times > 0 {
+            push(&mut text, format_args!("+{times}+{}", micros(after)));
+        }
+        push_facts(&mut text, info);
+    }
+    text
 }
 
 fn read_hold(text: &str) -> Option<Hold> {
@@ -161,26 +162,25 @@ fn read_hold(text: &str) -> Option<Hold> {
 
 /// What a gate says while this attempt holds and nobody waits.
 pub fn held(id: HolderId, known: Option<&Description>) -> String {
-    let (token, info) = match known {
-        Some(Description { token, info }) => (Some(token.micros()), info.clone()),
-        None => (None, HolderInfo::default()),
-    };
-    format!("h {}", hold(&Hold { id, token, info }))
+    hold('h', id, known.map(|known| (known.token.micros(), &known.info)))
 }
 
 /// What a gate says. `used` is how much of the capacity is taken, if it is shared.
 pub fn gate(state: &State, used: u32) -> String {
+    let of = |state, Hold { id, token, info }: &Hold| hold(state, *id, token.map(|it| (it, info)));
     match state {
-        State::Awaited(holder) => format!("w {}", hold(holder)),
+        State::Awaited(holder) => of('w', holder),
         State::Closed => "x".to_owned(),
         State::Cooling { until_ms, last } => {
-            let last = last.as_ref().map(|Last { id, info, ended_ms }| {
-                with(format!("{id} {ended_ms}"), &facts(info)) //
-            });
-            with(format!("k {until_ms}"), &last.unwrap_or_default())
+            let mut text = format!("k {until_ms}");
+            if let Some(Last { id, info, ended_ms }) = last {
+                push(&mut text, format_args!(" {id} {ended_ms}"));
+                push_facts(&mut text, info);
+            }
+            text
         }
-        State::Held(holder) => format!("h {}", hold(holder)),
-        State::Revoked(holder) => format!("r {}", hold(holder)),
+        State::Held(holder) => of('h', holder),
+        State::Revoked(holder) => of('r', holder),
         State::Shared { capacity } => format!("s {used} {capacity}"),
     }
 }
@@ -215,9 +215,7 @@ impl Record {
     /// The record as text, a line for each of its parts.
     pub fn to_text(&self) -> String {
         let mut text = VERSION.to_string();
-        let mut line = |line: fmt::Arguments<'_>| {
-            let _ = text.write_fmt(line); // a String takes everything
-        };
+        let mut line = |line: fmt::Arguments<'_>| push(&mut text, line);
         if let Some(Gate { state, until_ms }) = &self.gate {
             line(format_args!("\ngate {until_ms} {}", gate(state, self.used())));
         }
@@ -304,7 +302,6 @@ mod tests {
     #[test]
     fn facts_and_requests_survive_their_text() {
         for info in infos() {
-            assert_eq!(read_facts(&facts(&info)).as_ref(), Some(&info));
             for mode in [Mode::Exclusive, Mode::Shared, Mode::Permits { count: 2, capacity: 5 }] {
                 let asked = Request::new(id(1), mode, info.clone());
                 assert_eq!(read_request(&request(&asked)), Some(asked));

@@ -55,7 +55,8 @@ struct Gate {
     callers: VecDeque<Caller>,
     let_go: Option<Box<KeptForNext>>,
     is_listed: bool,
-    subscription: SharedSubscription,
+    /// Made for the first call that polls.
+    subscription: Option<SharedSubscription>,
 }
 
 /// What the first caller of a gate does.
@@ -368,9 +369,8 @@ impl Gates {
     }
 
     fn open(&mut self, name: &LockName, terms: Option<Terms>, head: Head) {
-        let subscription = SharedSubscription::default();
         let (callers, let_go) = (VecDeque::new(), None);
-        let gate = Gate { terms, head, callers, let_go, is_listed: false, subscription };
+        let gate = Gate { terms, head, callers, let_go, is_listed: false, subscription: None };
         self.by_name.insert(name.clone(), gate);
     }
 
@@ -479,9 +479,10 @@ impl Front {
         &self,
     ) -> tokio::sync::OwnedMutexGuard<Option<Box<dyn Subscription>>> {
         let shared = {
-            let table = self.keeper.table();
-            let gate = table.gates.by_name.get(&self.name);
-            gate.map(|gate| gate.subscription.clone()).unwrap_or_default()
+            let mut table = self.keeper.table();
+            let gate = table.gates.by_name.get_mut(&self.name);
+            let shared = gate.map(|gate| gate.subscription.get_or_insert_default().clone());
+            shared.unwrap_or_default()
         };
         shared.0.lock_owned().await
     }

@@ -143,7 +143,7 @@ impl LeaseState {
             longest_ttl: options.ttl,
             unanswered,
             shown_label: options.label.clone(),
-            known: described.then(|| Box::new(Description::new(token, request.info.clone()))),
+            known: described.then(|| Box::new(Description::new(token, (*request.info).clone()))),
             failures: FailureStreak::default(),
         };
         let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));

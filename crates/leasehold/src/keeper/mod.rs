@@ -61,7 +61,7 @@ pub(crate) struct Keeper {
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
     /// The facts about this client that others see, except for the label.
-    who: HolderInfo,
+    who: Arc<HolderInfo>,
     /// The options that each lock of this client begins with.
     pub(crate) defaults: LeaseOptions,
     table: Mutex<Table>,
@@ -138,7 +138,7 @@ impl Keeper {
             made_in: MadeIn::this(),
             store,
             client: ClientId(client),
-            who,
+            who: Arc::new(who),
             defaults,
             table: Mutex::new(table),
             attempts: AtomicU64::new(0),
@@ -175,8 +175,11 @@ impl Keeper {
     }
 
     /// The facts about this client that others see.
-    pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
-        self.who.clone().with_label(label)
+    pub(crate) fn info(&self, label: Option<String>) -> Arc<HolderInfo> {
+        match label {
+            None => Arc::clone(&self.who),
+            label => Arc::new((*self.who).clone().with_label(label)),
+        }
     }
 
     /// Whether anybody observes this client. If not, nothing is looked up for an event.

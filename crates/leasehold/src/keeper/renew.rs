@@ -200,7 +200,7 @@ impl Keeper {
 
     /// The facts about the holder of this lease that others see.
     fn info_of(&self, state: &LeaseState) -> HolderInfo {
-        self.info(state.shown_label()).with_passed_on(state.passed_on_since())
+        Arc::unwrap_or_clone(self.info(state.shown_label())).with_passed_on(state.passed_on_since())
     }
 
     /// Tells the store who has these leases, all in one request. If a lease is passed on inside

@@ -5,6 +5,8 @@
 //! message, and whether the clock was set since the sample before.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -89,57 +91,65 @@ impl ClockedStore {
 
     /// Sends an operation at `sent`, and keeps the sample of the store's clock that comes with its
     /// answer. The error is the store's own, and is not reported.
-    pub(crate) async fn send(
+    ///
+    /// Here and below, the future does not contain the operation: it would be moved several times.
+    pub(crate) fn send(
         &self,
         operation: Operation,
         sent: Instant,
-    ) -> Result<TimedAnswer, StoreError> {
+    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
         let name = shard_name(&operation).cloned();
-        let answer = self.inner.execute(operation).await?;
-        let received = self.now();
-        if let Some(name) = name.filter(|_| is_answered(&answer))
-            && let Some(now) = answer.now
-        {
-            let lease = Sample { sent, server_us: now.lease_us };
-            let token_us = Some(now.token_us);
-            self.keep_sample(&name, ClockSample { lease, received, token_us });
+        let answer = self.inner.execute(operation);
+        async move {
+            let answer = answer.await?;
+            let received = self.now();
+            if let Some(name) = name.filter(|_| is_answered(&answer))
+                && let Some(now) = answer.now
+            {
+                let lease = Sample { sent, server_us: now.lease_us };
+                let token_us = Some(now.token_us);
+                self.keep_sample(&name, ClockSample { lease, received, token_us });
+            }
+            Ok(TimedAnswer { answer, sent, received })
         }
-        Ok(TimedAnswer { answer, sent, received })
     }
 
     /// Like [`send`](Self::send), but the outcome is unknown if no answer comes by `deadline`. A
     /// read that fails counts as not executed, even if the store is not certain of that. Reports
     /// the request, and the end of an outage, to the observers.
-    pub(crate) async fn execute_at(
+    pub(crate) fn execute_at(
         &self,
         operation: Operation,
         sent: Instant,
         deadline: Option<Instant>,
-    ) -> Result<TimedAnswer, StoreError> {
+    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
         let (is_read, asked) = (operation.is_read_only(), operation.as_str());
         let is_batch = matches!(operation, Operation::Keep(_));
         let name = shard_name(&operation).cloned();
-        let answer = std::pin::pin!(self.send(operation, sent));
-        let result = match deadline {
-            Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {
-                Either::Left((answer, _)) => answer,
-                Either::Right(_) => Err(no_answer()),
-            },
-            None => answer.await,
-        };
-        let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
-        let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
-        let error = result.as_ref().err();
-        let is_known = result.as_ref().ok().is_none_or(|timed| is_answered(&timed.answer));
-        let known = name.as_ref().filter(|_| is_known);
-        self.observers.observe(&Event::RoundTrip {
-            operation: asked,
-            name: name.as_ref().filter(|_| !is_batch),
-            took: ended.saturating_since(sent),
-            error,
-            away: known.and_then(|name| self.end_of_outage(name, error, ended)),
-        });
-        result
+        let answer = self.send(operation, sent);
+        async move {
+            let answer = pin!(answer);
+            let result = match deadline {
+                Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {
+                    Either::Left((answer, _)) => answer,
+                    Either::Right(_) => Err(no_answer()),
+                },
+                None => answer.await,
+            };
+            let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
+            let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
+            let error = result.as_ref().err();
+            let is_known = result.as_ref().ok().is_none_or(|timed| is_answered(&timed.answer));
+            let known = name.as_ref().filter(|_| is_known);
+            self.observers.observe(&Event::RoundTrip {
+                operation: asked,
+                name: name.as_ref().filter(|_| !is_batch),
+                took: ended.saturating_since(sent),
+                error,
+                away: known.and_then(|name| self.end_of_outage(name, error, ended)),
+            });
+            result
+        }
     }
 
     /// Records the outcome of a request for a name. If this is the first answer since an outage of
@@ -175,27 +185,30 @@ impl ClockedStore {
     }
 
     /// Sends an operation now.
-    pub(crate) async fn execute(&self, operation: Operation) -> Result<TimedAnswer, StoreError> {
-        self.execute_at(operation, self.now(), None).await
+    pub(crate) fn execute(
+        &self,
+        operation: Operation,
+    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+        self.execute_at(operation, self.now(), None)
     }
 
     /// Sends an action on one name now.
-    pub(crate) async fn apply(
+    pub(crate) fn apply(
         &self,
         name: &LockName,
         action: Action,
-    ) -> Result<TimedAnswer, StoreError> {
-        self.apply_at(name, action, self.now()).await
+    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+        self.apply_at(name, action, self.now())
     }
 
     /// Sends an action on one name at `sent`.
-    pub(crate) async fn apply_at(
+    pub(crate) fn apply_at(
         &self,
         name: &LockName,
         action: Action,
         sent: Instant,
-    ) -> Result<TimedAnswer, StoreError> {
-        self.execute_at(Operation::On { name: name.clone(), action }, sent, None).await
+    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+        self.execute_at(Operation::On { name: name.clone(), action }, sent, None)
     }
 
     /// Inspects a name: its first holders and waiters, at most `limit` of each.

@@ -23,6 +23,7 @@ mod topology;
 pub mod wire;
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,19 +206,6 @@ impl Redis {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
-    /// Rare operations are boxed, here and further down. Otherwise their futures would enlarge the
-    /// future of each request, which is allocated and moved.
-    async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        if let Some(durability) = &self.durability {
-            durability.check(&operation)?;
-        }
-        match operation {
-            Operation::On { name, action } => self.act(&name, &action).await,
-            Operation::Keep(leases) => Box::pin(self.keep(&leases)).await,
-            operation => Box::pin(self.list(operation)).await,
-        }
-    }
-
     async fn list(&self, operation: Operation) -> Result<Answer, StoreError> {
         let layout = &*self.layout;
         match operation {
@@ -366,7 +354,17 @@ impl Store for Redis {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(self.run(operation))
+        if let Some(Err(error)) = self.durability.as_ref().map(|durable| durable.check(&operation))
+        {
+            return Box::pin(ready(Err(error)));
+        }
+        match operation {
+            Operation::On { name, action } => {
+                Box::pin(async move { self.act(&name, &action).await })
+            }
+            Operation::Keep(leases) => Box::pin(async move { self.keep(&leases).await }),
+            operation => Box::pin(self.list(operation)),
+        }
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {

@@ -119,7 +119,7 @@ impl Server {
         let value = match self.has_draw.swap(true, Ordering::Relaxed) {
             true => running.await?,
             // Without the script, the name is set all the same.
-            false => join(eval::load(&self.connection, call.script), running).await.1?,
+            false => Box::pin(join(eval::load(&self.connection, call.script), running)).await.1?,
         };
         if value == Value::Okay {
             self.has_draw.store(false, Ordering::Relaxed);

@@ -120,8 +120,8 @@ fn braced(name: &str) -> String {
     let escaped = escape(name);
     if tag(name.as_bytes()).is_none() {
         return match escaped.strip_prefix('}') {
-            Some(rest) => format!("{{%7d{rest}}}"),
-            None => format!("{{{escaped}}}"),
+            Some(rest) => ["{%7d", rest, "}"].concat(),
+            None => ["{", &escaped, "}"].concat(),
         };
     }
     let is_like_another = escaped.starts_with('{') && escaped.ends_with('}')

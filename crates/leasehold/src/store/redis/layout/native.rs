@@ -21,6 +21,7 @@ const BUCKETS: u16 = 1_024;
 #[derive(Clone, Debug)]
 pub struct Native {
     prefix: String,
+    inboxes: Vec<u8>,
     counters: SlotKeys,
     /// Whether the server is a node of a quorum.
     has_buckets: bool,
@@ -30,8 +31,9 @@ impl Native {
     /// The layout with this beginning of all keys and channels.
     pub fn new(prefix: impl Into<String>, in_cluster: bool) -> Self {
         let prefix = prefix.into();
+        let inboxes = key::inbox_prefix(&prefix).into_bytes();
         let counters = SlotKeys::new(key::token(&prefix), in_cluster);
-        Self { prefix, counters, has_buckets: false }
+        Self { prefix, inboxes, counters, has_buckets: false }
     }
 
     /// The layout of a node of a quorum.
@@ -46,10 +48,6 @@ impl Native {
             true => [counter, format!(":{}", slot(gate) % BUCKETS).into_bytes()].concat(),
             false => counter,
         }
-    }
-
-    fn inboxes(&self) -> Vec<u8> {
-        key::inbox_prefix(&self.prefix).into_bytes()
     }
 
     fn take(&self, take: &Take) -> Vec<Vec<u8>> {
@@ -68,17 +66,20 @@ impl Native {
             text::request(request).into_bytes(),
             millis(*ttl),
             place.into_bytes(),
-            self.inboxes(),
+            self.inboxes.clone(),
             words.join(" ").into_bytes(),
         ]
     }
 
     fn end(&self, End { request, known, closes, cooldown, remember, .. }: &End) -> Vec<Vec<u8>> {
-        let all = [millis(*cooldown), millis(*remember), vec![b'0' + u8::from(*closes)]];
-        let stays_something = *closes || !cooldown.is_zero() || !remember.is_zero();
-        let stays = if stays_something { all.join(&b' ') } else { Vec::new() };
+        let stays = match *closes || !cooldown.is_zero() || !remember.is_zero() {
+            true => {
+                [millis(*cooldown), millis(*remember), vec![b'0' + u8::from(*closes)]].join(&b' ')
+            }
+            false => Vec::new(),
+        };
         let said = said(request, known.as_deref());
-        vec![said, text::request(request).into_bytes(), self.inboxes(), stays]
+        vec![said, text::request(request).into_bytes(), self.inboxes.clone(), stays]
     }
 }
 
@@ -96,7 +97,8 @@ impl Layout for Native {
             }
             Action::Revoke { id, force } => {
                 let force = u8::from(*force).to_string();
-                let args = vec![id.to_string().into_bytes(), force.into_bytes(), self.inboxes()];
+                let args =
+                    vec![id.to_string().into_bytes(), force.into_bytes(), self.inboxes.clone()];
                 (Script::Revoke, args, reply::ended)
             }
             Action::Take(take) => (Script::Take, self.take(take), reply::taken),

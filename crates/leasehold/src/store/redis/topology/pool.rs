@@ -1,9 +1,7 @@
 //! The open connections of a store: one per runtime and server, replaced by the next call once it
 //! is dead.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,7 +18,7 @@ use crate::store::redis::options::Address;
 /// Opens connections for requests.
 pub(crate) trait Open: fmt::Debug + Send + Sync + 'static {
     /// The target of a connection: an address, or a stand-in for one.
-    type Target: Clone + fmt::Debug + Eq + Hash + Send;
+    type Target: Clone + fmt::Debug + Eq + Send;
 
     /// Opens a connection on the calling runtime.
     fn open(self: Arc<Self>, place: Self::Target)
@@ -56,7 +54,8 @@ enum Slot {
     },
 }
 
-type Slots<T> = Mutex<HashMap<(Id, T), Slot>>;
+/// A list, because it is short: a search for a key would have to copy the key first.
+type Slots<T> = Mutex<Vec<((Id, T), Slot)>>;
 
 /// The connections of one store. Each is made and used by one runtime only: the sockets of a
 /// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
@@ -90,25 +89,26 @@ impl<O: Open> Pool<O> {
         runtime: &Handle,
         place: &O::Target,
     ) -> Result<Arc<Server>, SharedAttempt> {
-        let at = (runtime.id(), place.clone());
         let mut slots = self.slots.lock();
-        match slots.get(&at) {
-            Some(Slot::Open(server)) if server.is_alive() => return Ok(Arc::clone(server)),
-            Some(Slot::Opening { since, attempt }) if self.is_fresh(*since) => {
+        let mut found = slots.iter().filter(|((id, at), _)| *id == runtime.id() && at == place);
+        match found.next() {
+            Some((_, Slot::Open(server))) if server.is_alive() => return Ok(Arc::clone(server)),
+            Some((_, Slot::Opening { since, attempt })) if self.is_fresh(*since) => {
                 return Err(attempt.clone());
             }
             Some(_) | None => {}
         }
-        slots.retain(|_, slot| match slot {
+        slots.retain(|(_, slot)| match slot {
             Slot::Open(server) => server.is_alive(),
             Slot::Opening { since, .. } => self.is_fresh(*since),
         });
+        let at = (runtime.id(), place.clone());
         let since = Instant::now();
         let (opener, waiting) = (Arc::clone(&self.opener), Arc::downgrade(&self.slots));
         let opening = runtime.spawn(open(opener, waiting, at.clone(), since));
         let attempt = opening.map(|ended| ended.unwrap_or_else(|why| Err(stopped(&why))));
         let attempt = attempt.boxed().shared();
-        slots.insert(at, Slot::Opening { since, attempt: attempt.clone() });
+        slots.push((at, Slot::Opening { since, attempt: attempt.clone() }));
         Err(attempt)
     }
 
@@ -135,11 +135,12 @@ async fn open<O: Open>(
     let outcome = opener.open(at.1.clone()).await.map(Arc::new);
     let Some(slots) = slots.upgrade() else { return outcome };
     let mut slots = slots.lock();
-    if matches!(slots.get(&at), Some(Slot::Opening { since, .. }) if *since == began) {
+    let is_own = |slot: &Slot| matches!(slot, Slot::Opening { since, .. } if *since == began);
+    if let Some(own) = slots.iter().position(|(place, slot)| *place == at && is_own(slot)) {
         match &outcome {
-            Ok(server) => slots.insert(at, Slot::Open(Arc::clone(server))),
-            Err(_) => slots.remove(&at),
-        };
+            Ok(server) => slots[own].1 = Slot::Open(Arc::clone(server)),
+            Err(_) => drop(slots.swap_remove(own)),
+        }
     }
     outcome
 }
