@@ -164,7 +164,6 @@ impl Server {
 
     /// How long a key lives, if there is one (ms).
     pub(super) fn life_ms(&mut self, suffix: &str) -> Option<u64> {
-        let left: i64 = self.query(&["PTTL", &format!("{GATE}{suffix}")]);
-        u64::try_from(left).ok()
+        u64::try_from(self.query::<i64>(&["PTTL", &format!("{GATE}{suffix}")])).ok()
     }
 }

@@ -103,13 +103,12 @@ fn word(text: &str) -> (&str, &str) {
 
 /// What a store must know of an attempt that waits, or shares.
 pub fn request(Request { id, mode, info }: &Request) -> String {
-    let mut text = String::with_capacity(64);
-    match mode {
-        Mode::Exclusive => push(&mut text, format_args!("{id} *")),
+    let mut text = match mode {
+        Mode::Exclusive => format!("{id} *"),
         Mode::Permits { .. } | Mode::Shared => {
-            push(&mut text, format_args!("{id} {}/{}", mode.weight(), mode.capacity()));
+            format!("{id} {}/{}", mode.weight(), mode.capacity())
         }
-    }
+    };
     push_facts(&mut text, info);
     text
 }
@@ -127,8 +126,7 @@ pub fn read_request(text: &str) -> Option<Request> {
 
 /// What a gate in `state` says of a hold: its attempt, and what is known of it.
 fn hold(state: char, id: HolderId, known: Option<(u64, &HolderInfo)>) -> String {
-    let mut text = String::with_capacity(96);
-    push(&mut text, format_args!("{state} {id}"));
+    let mut text = format!("{state} {id}");
     if let Some((token, info)) = known {
         push(&mut text, format_args!(" {token}"));
         let PassedOn { times, after } = info.passed_on();

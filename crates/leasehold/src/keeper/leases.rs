@@ -1,6 +1,7 @@
 //! The leases in the keeper's table, and when each of them is due for some work.
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use leasehold_core::bugs::{self, Bug};
 use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
-use super::due_queue::DueQueue;
 use super::lease::LeaseState;
 use super::polled::Polled;
 
@@ -17,12 +17,15 @@ use super::polled::Polled;
 /// is a hundred calls.
 const RENEW_ALL: Duration = Duration::from_secs(1);
 
+/// The leases in the order in which they are due.
+type Due = BTreeSet<(Instant, HolderId)>;
+
 /// The leases of one client.
 #[derive(Debug)]
 pub(super) struct Leases {
     entries: HashMap<HolderId, KeptLease>,
     by_name: BTreeSet<(LockName, HolderId)>,
-    due: DueQueue<HolderId>,
+    due: Due,
     jitter: Jitter,
 }
 
@@ -90,16 +93,16 @@ impl KeptLease {
     /// Moves a lease in the queue if it is due earlier now. An entry that is too early in the queue
     /// only costs one check, so it stays there. Otherwise a lease that goes from caller to caller
     /// would move each time.
-    fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
+    fn reschedule_earlier(&mut self, due: &mut Due) {
         if self.wake_at() < self.due {
             self.reschedule(due);
         }
     }
 
-    fn reschedule(&mut self, due: &mut DueQueue<HolderId>) {
-        due.remove(self.due, self.state.id);
+    fn reschedule(&mut self, due: &mut Due) {
+        due.remove(&(self.due, self.state.id));
         self.due = self.wake_at();
-        due.insert(self.due, self.state.id);
+        due.insert((self.due, self.state.id));
     }
 }
 
@@ -108,7 +111,7 @@ impl Leases {
         Self {
             entries: HashMap::new(),
             by_name: BTreeSet::new(),
-            due: DueQueue::new(),
+            due: Due::new(),
             jitter: Jitter::new(seed),
         }
     }
@@ -118,7 +121,7 @@ impl Leases {
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.first()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// Adds a lease, and returns when it is due.
@@ -131,7 +134,7 @@ impl Leases {
         let (id, tell_at) = (state.id, state.tell_at);
         let due = renewing.wake_at();
         let due = tell_at.map_or(due, |at| at.min(due));
-        self.due.insert(due, id);
+        self.due.insert((due, id));
         self.by_name.insert((state.name.clone(), id));
         self.entries.insert(id, KeptLease { state, renewing, gathers, tell_at, due });
         due
@@ -154,7 +157,7 @@ impl Leases {
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
         let entry = self.take_if_kept(state)?;
-        self.due.remove(entry.due, state.id);
+        self.due.remove(&(entry.due, state.id));
         Some(entry.renewing)
     }
 
@@ -270,7 +273,9 @@ impl Leases {
     pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
         let mut due = DueLeases::default();
         // The keeper also takes leases that are due a little later, so that they share a call.
-        for id in self.due.take_due(now + BATCH_SLACK) {
+        let after = now + BATCH_SLACK + Duration::from_nanos(1);
+        let later = self.due.split_off(&(after, HolderId::MIN));
+        for (_, id) in mem::replace(&mut self.due, later) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             match entry.tick(now) {
                 Tick::Lost(reason) => {

@@ -3,7 +3,6 @@
 //! acquire.
 
 mod cleanup;
-mod due_queue;
 mod gate;
 mod handle;
 mod held;
