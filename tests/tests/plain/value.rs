@@ -135,7 +135,7 @@ async fn connect(shared: &Shared) -> Client {
 #[tokio::test]
 async fn what_was_changed_after_the_grant_is_let_go_all_the_same_and_what_is_not_ours_stays() {
     let mut shared = Shared::start().await;
-    let info = request(id(1)).request.info.with_label(Some("later".to_owned()));
+    let info = (*request(id(1)).request.info).clone().with_label(Some("later".to_owned()));
     let token = shared.take("a", id(1)).await.token;
     must(shared.act("a", describe(id(1), token, info, TTL)).await);
     assert_eq!(shared.release("a", id(1)).await, Reply::Ended(true));

@@ -164,7 +164,7 @@ impl History {
             }
             Event::Keep { attempt, is_described } => {
                 let Some(take) = self.pick(attempt) else { return };
-                let Request { id, info, .. } = take.request.clone();
+                let (id, info) = (take.request.id, (*take.request.info).clone());
                 let token = self.promises.get(&id).map(|promise| promise.token);
                 let token = token.filter(|_| is_described).map(FencingToken::from_micros);
                 let description = token.map(|token| Box::new(Description::new(token, info)));

@@ -124,7 +124,7 @@ impl Step<'_> {
     }
 
     fn put(&mut self, take: &Take, token_us: u64, end_ms: u64) -> Reply {
-        let (id, info) = (take.request.id, take.request.info.clone());
+        let (id, info) = (take.request.id, (*take.request.info).clone());
         let hold = Hold { id, token_us, state: State::Held, info };
         *self.key = Some(Key { value: Value::Ours(hold), end_ms: Some(end_ms) });
         self.granted(id)
