@@ -40,14 +40,14 @@ fn last_beat(place: &Place) -> u128 {
     place.read("beats").lines().last().unwrap().parse().unwrap()
 }
 
-fn next_holder(place: &Place) -> Background {
+pub(crate) fn next_holder(place: &Place) -> Background {
     let next = Background::start(place.shell("x", &["-q"], "date +%s%N"));
     until("the next one waits", || place.show("x")["waiting"] == 1);
     next
 }
 
 #[track_caller]
-fn assert_was_alone(place: &Place, mut next: Background) {
+pub(crate) fn assert_was_alone(place: &Place, mut next: Background) {
     let entered: u128 = next.line().parse().unwrap();
     assert!(last_beat(place) < entered, "the old command still ran when the next one began");
     assert_eq!(next.end().code, Some(0));

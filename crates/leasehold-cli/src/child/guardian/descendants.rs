@@ -7,18 +7,20 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use nix::unistd::{Uid, User};
 use rustix::process::{
-    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process,
+    Pid, Signal, getpid, getsid, kill_process, kill_process_group, test_kill_process,
     test_kill_process_group,
 };
 use serde::{Deserialize, Serialize};
 
-/// The largest number of searches in a row: 10. The guardian searches again if an unknown process
-/// ended during a search. On a machine with a thousand starts a second, each search may see that.
+/// The largest number of looks in a row: 10. On a machine with a thousand starts a second, each look
+/// may see a process end. After so many doubtful looks, the answer is that somebody may be left.
 const MOST_LOOKS: u32 = 10;
+
+/// The largest number of rounds that kill children: 1000. Each new child takes one round.
+const MOST_ROUNDS: u32 = 1000;
 
 /// Where to look for the processes that the command has started.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +34,21 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Looks for the processes that are there.
+    /// Looks for the processes that are there. Nobody is left only if a look was complete, and saw
+    /// no process that had ended since the look before: such a process may have left a child that
+    /// is not in the list.
     pub(crate) fn scan(&self) -> Descendants {
+        let mut ended_before = HashSet::new();
         for looks in 1.. {
             let Some(snapshot) = Snapshot::take() else { break };
-            let found = self.among(snapshot.processes);
-            if !found.is_nobody || snapshot.is_complete || looks == MOST_LOOKS {
+            let mut found = self.among(snapshot.processes);
+            let ended: HashSet<_> =
+                found.ended().map(|process| (process.pid, process.began)).collect();
+            found.is_nobody &= snapshot.is_complete && ended.is_subset(&ended_before);
+            if found.living().next().is_some() || found.is_nobody || looks == MOST_LOOKS {
                 return found;
             }
+            ended_before = ended;
         }
         // Without a `/proc` that shows this process, only the group can be checked.
         let is_empty = |group| test_kill_process_group(group) == Err(rustix::io::Errno::SRCH);
@@ -54,23 +63,23 @@ impl Tree {
         self.scan().signal(Signal::KILL);
     }
 
-    /// Kills the children of this process, which takes no search. A process could escape the search
-    /// if, again and again, it starts a copy of itself in a new group and ends. But then each copy
-    /// is an orphan, and so a child of this process.
+    /// Kills the children of the guardian, and of this process if orphans become its children. This
+    /// takes no search. A process could escape the search if, again and again, it starts a copy of
+    /// itself in a new group and ends. But then each copy is an orphan, and so one of these children.
     fn kill_children(&self) {
-        if self.root != getpid() {
-            return;
-        }
-        let own = Process::read(getpid().as_raw_pid());
-        let session = own.map(|process| process.session);
-        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-        let children =
-            children.split_whitespace().filter_map(|pid| Process::read(pid.parse().ok()?));
-        let guardian = self.guardian.as_raw_pid();
-        for child in children.filter(|child| Some(child.session) == session) {
-            // Only this process waits for the child, so the number still belongs to the child.
-            if let Some(pid) = Pid::from_raw(child.pid).filter(|_| child.pid != guardian) {
-                let _denied = kill_process(pid, Signal::KILL);
+        let session = getsid(None);
+        let mut killed = HashSet::from([self.guardian]);
+        for _round in 0..MOST_ROUNDS {
+            let children = [self.root, self.guardian].into_iter().flat_map(children);
+            // Their parent does not wait for them meanwhile: it is this process, or is stopped. So
+            // each number still belongs to the child.
+            let ours = children.filter(|child| getsid(Some(*child)) == session);
+            let fresh: Vec<Pid> = ours.filter(|child| killed.insert(*child)).collect();
+            for child in &fresh {
+                let _denied = kill_process(*child, Signal::KILL);
+            }
+            if fresh.is_empty() {
+                return;
             }
         }
     }
@@ -95,14 +104,24 @@ impl Tree {
             is_ours && is_in_session && process.pid != self.guardian.as_raw_pid()
         });
         let shared: HashSet<i32> = others.iter().map(|process| process.group).collect();
-        let processes: Vec<_> = ours.into_iter().filter(|process| !process.has_ended).collect();
-        let groups = processes.iter().map(|process| process.group);
+        let groups = ours.iter().map(|process| process.group);
         let groups: HashSet<i32> = groups.filter(|group| !shared.contains(group)).collect();
         // If the group is empty, its number may belong to another group by now.
         let group = self.group.filter(|group| groups.contains(&group.as_raw_pid()));
-        let is_nobody = processes.is_empty();
-        Descendants { group, processes, groups, is_nobody }
+        let is_nobody = ours.iter().all(|process| process.has_ended);
+        Descendants { group, processes: ours, groups, is_nobody }
     }
+}
+
+/// The children of a process, in the order in which they came.
+fn children(parent: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{}/task", parent.as_raw_pid()));
+    let threads = threads.into_iter().flatten().flatten();
+    let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let read = |list: String| -> Vec<Pid> {
+        list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    };
+    lists.flat_map(read).collect()
 }
 
 /// The numbers of all processes that descend from `root`.
@@ -127,6 +146,8 @@ fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
 pub(crate) struct Descendants {
     /// The command's group, if it is not empty.
     group: Option<Pid>,
+    /// These include processes that have ended: no other group gets the number of a group while
+    /// their parents have not waited for them.
     processes: Vec<Process>,
     /// The groups of these processes, without groups that also have other processes.
     groups: HashSet<i32>,
@@ -134,9 +155,17 @@ pub(crate) struct Descendants {
 }
 
 impl Descendants {
-    /// Whether no process is left.
+    /// Whether it is certain that no process is left.
     pub(crate) fn is_nobody(&self) -> bool {
         self.is_nobody
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| !process.has_ended)
+    }
+
+    fn ended(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| process.has_ended)
     }
 
     /// Sends a signal to the command's group, if it is not empty.
@@ -170,7 +199,7 @@ impl Descendants {
     /// One of the remaining processes, for a message. If a process could not be signalled, returns
     /// that one.
     pub(crate) fn example(&self) -> Option<Remaining> {
-        let remaining: Vec<Remaining> = self.processes.iter().map(Process::remaining).collect();
+        let remaining: Vec<Remaining> = self.living().map(Process::remaining).collect();
         let denied = remaining.iter().position(|process| process.is_denied).unwrap_or(0);
         remaining.into_iter().nth(denied)
     }
@@ -223,10 +252,10 @@ impl Snapshot {
     /// namespace.
     ///
     /// The numbers are read first, so a process without a number in this list began later. A
-    /// process that ended before this function looked at it may have left children that are not in
+    /// process that is gone when this function looks at it may have left children that are not in
     /// the list either; then the snapshot is not complete. A parent passes its children on before
-    /// its number disappears. So a parent that is missing in the list has already passed them on,
-    /// and a parent that ends later is noticed here.
+    /// it counts as ended, and before its number disappears. So a parent that is missing in the
+    /// list has already passed them on, and a parent that ends later is noticed here.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
         // In a PID namespace without its own /proc, these numbers belong to other processes.
@@ -239,9 +268,10 @@ impl Snapshot {
         let mut is_complete = true;
         let read = |pid: &i32| {
             let process = Process::read(*pid);
-            // A process that exists but cannot be read was not started by this one.
-            is_complete &= process.is_some() || Path::new(&format!("/proc/{pid}")).exists();
-            process
+            // A process that this one may not read was not started by this one.
+            let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            is_complete &= process.as_ref().map_or_else(is_denied, |_| true);
+            process.ok()
         };
         let processes = numbers.iter().filter_map(read).collect();
         Some(Self { processes, is_complete })
@@ -264,13 +294,14 @@ struct Process {
 }
 
 impl Process {
-    fn read(pid: i32) -> Option<Self> {
+    fn read(pid: i32) -> io::Result<Self> {
         // A program's name may be in any encoding.
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Self::parse(&String::from_utf8_lossy(&stat))
+        let stat = fs::read(format!("/proc/{pid}/stat"))?;
+        Self::parse(&String::from_utf8_lossy(&stat)).ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    /// Reads `/proc/PID/stat` (proc_pid_stat(5)).
+    /// Reads `/proc/PID/stat` (proc_pid_stat(5)). A process in the state X is gone: its parent has
+    /// waited for it, and its other numbers are not its own any more.
     fn parse(stat: &str) -> Option<Self> {
         // The name of the program is in the outermost brackets, and may have spaces and brackets
         // itself.
@@ -278,6 +309,7 @@ impl Process {
         let (program, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
+        let state = fields.first().filter(|state| !state.eq_ignore_ascii_case("X"))?;
         let threads = number(17)?;
         Some(Self {
             pid: pid.parse().ok()?,
@@ -287,14 +319,14 @@ impl Process {
             began: fields.get(19)?.parse().ok()?,
             program: program.to_owned(),
             // The first thread may have ended before the others.
-            has_ended: matches!(fields.first(), Some(&("Z" | "X" | "x"))) && threads <= 1,
+            has_ended: *state == "Z" && threads <= 1,
         })
     }
 
     /// Whether the number still belongs to this process, and its group is the same. Much time may
     /// have passed since the process was read, because this process may have been stopped.
     fn is_still_there(&self) -> bool {
-        Self::read(self.pid).is_some_and(|now| (now.began, now.group) == (self.began, self.group))
+        Self::read(self.pid).is_ok_and(|now| (now.began, now.group) == (self.began, self.group))
     }
 
     fn remaining(&self) -> Remaining {
@@ -343,6 +375,7 @@ mod tests {
         assert!(has_ended("Z", 1));
         assert!(!has_ended("Z", 2));
         assert!(!has_ended("T", 1));
+        assert_eq!(Process::parse(&stat(3, 2, "X", 1)), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use leasehold::time::Clock as _;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
@@ -103,9 +103,11 @@ impl Link {
         &mut self,
         remains: impl FnOnce(&Remaining),
     ) -> io::Result<ExitStatus> {
-        let status = self.guardian.wait();
+        // The guardian is reaped last, so that no other process can get its number before.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ended = waitid(WaitId::Pid(Pid::from_child(&self.guardian)), options);
         self.end_all(remains).await;
-        status
+        self.guardian.wait()
     }
 
     /// Reaps a guardian that has no more to do. This process must do it, because the reaper of
