@@ -1,6 +1,8 @@
 //! The Redis store on real servers: connections, credentials, TLS, inboxes, and the kind of each
 //! failure.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -286,6 +288,40 @@ async fn tls_needs_the_right_authority() {
     let foreign = other.certificates().unwrap().authority.display();
     let error = refusal(&format!("{}?ca={foreign}", server.url())).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied);
+}
+
+/// Asks until a new connection was refused with these words: an open one ends first.
+async fn refused_for(store: &Redis, words: &str) {
+    let is_refused = async || match take_and_release(store, "a").await {
+        Err(error) => error.to_string().contains(words),
+        Ok(_) => false,
+    };
+    soon(async { while !is_refused().await {} }).await;
+}
+
+#[tokio::test]
+async fn each_new_connection_reads_the_file_of_the_authority() {
+    let [server, other] = [(); 2].map(|()| RedisServer::options().tls(false).start().unwrap());
+    let [right, wrong] = [&server, &other].map(|server| &server.certificates().unwrap().authority);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.pem");
+    fs::copy(right, &file).unwrap();
+    let store =
+        Redis::open(options_of(&format!("{}?ca={}", server.url(), file.display()))).await.unwrap();
+    take_and_release(&store, "a").await.unwrap();
+    let replace = |authority: Option<&PathBuf>| {
+        match authority {
+            Some(authority) => drop(fs::copy(authority, &file).unwrap()),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        let _: usize = server.command("CLIENT KILL TYPE normal").unwrap();
+    };
+    replace(Some(wrong));
+    refused_for(&store, "name its authority with ca=").await;
+    replace(None);
+    refused_for(&store, "`ca` names ").await;
+    replace(Some(right));
+    take_and_release(&store, "a").await.unwrap();
 }
 
 #[tokio::test]

@@ -108,6 +108,32 @@ fn what_does_not_pass_by_itself_is_told_at_once_and_not_waited_for() {
 }
 
 #[test]
+fn a_holder_and_a_waiter_read_the_file_of_the_password_again() {
+    let server = RedisServer::options().user("bob on >old ~* &* +@all").start().unwrap();
+    let place = Place::at(format!("redis://bob@127.0.0.1:{}", server.port()));
+    let write = |password: &str| std::fs::write(place.path("secret"), format!("{password}\n"));
+    let run = |arguments: &[&str]| {
+        let mut command = place.leasehold(arguments);
+        command.env("LEASEHOLD_PASSWORD_FILE", "secret");
+        command
+    };
+    write("old").unwrap();
+    let script = ["--ttl", "3s", "--", "sh", "-c", "echo held; cat"];
+    let mut holder = Background::fed(run(&[&["run", "x"], &script[..]].concat()));
+    assert_eq!(holder.line(), "held");
+    let waiter = Background::start(run(&["run", "x", "-q", "--", "true"]));
+    until("it waits", || ended(run(&["show", "x", "--json"])).stdout.contains("\"waiting\":1"));
+    let () = server.command("ACL SETUSER bob resetpass >new").unwrap();
+    write("new").unwrap();
+    let _: usize = server.command("CLIENT KILL USER bob").unwrap();
+    let since = std::time::Instant::now();
+    until("a lease that is not renewed has ended", || since.elapsed() > Duration::from_secs(4));
+    holder.close_stdin();
+    holder.end().assert_silent(0);
+    waiter.end().assert_silent(0);
+}
+
+#[test]
 fn a_tls_port_that_is_spoken_to_without_tls_is_told_of() {
     let place = Place::on_file();
     let server = RedisServer::options().tls(false).start().unwrap();

@@ -22,6 +22,8 @@ mod elect;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+mod flooding;
+#[cfg(test)]
 mod forking;
 #[cfg(test)]
 mod guardian;

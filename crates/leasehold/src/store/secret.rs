@@ -88,15 +88,6 @@ impl Password {
             Source::Rotating(source) => source().await,
         }
     }
-
-    /// The text of a fixed password.
-    #[cfg(test)]
-    pub(crate) fn revealed(&self) -> Option<&str> {
-        match &self.0 {
-            Source::Fixed(secret) => Some(secret.reveal()),
-            Source::Rotating(_) => None,
-        }
-    }
 }
 
 impl From<String> for Password {

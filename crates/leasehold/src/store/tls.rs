@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leasehold_core::InvalidInput;
@@ -33,12 +33,55 @@ impl fmt::Debug for TlsConfig {
 
 /// The files of a TLS configuration, each with the name of its option in a store URL, and how
 /// strictly a server's certificate is checked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TlsFiles<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
     pub(crate) trust: Trust,
-    pub(crate) ca: (&'static str, Option<&'a Path>),
-    pub(crate) cert: (&'static str, Option<&'a Path>),
-    pub(crate) key: (&'static str, Option<&'a Path>),
+    pub(crate) ca: (&'static str, Option<PathBuf>),
+    pub(crate) cert: (&'static str, Option<PathBuf>),
+    pub(crate) key: (&'static str, Option<PathBuf>),
+}
+
+/// The TLS configuration of each new connection.
+#[derive(Clone)]
+pub(crate) enum Tls {
+    /// The configuration of the program, or one that names no file.
+    Fixed(Arc<ClientConfig>),
+    /// The files may be replaced, so each new connection reads them.
+    Files(TlsFiles),
+}
+
+impl Tls {
+    /// The configuration of the program, or one from files and options.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`] names the option whose file is missing or not valid.
+    pub(crate) fn new(own: Option<&TlsConfig>, files: TlsFiles) -> Result<Self, InvalidInput> {
+        if let Some(TlsConfig(config)) = own {
+            return Ok(Self::Fixed(Arc::clone(config)));
+        }
+        let config = read_all(&files)?;
+        let is_named = [&files.ca, &files.cert, &files.key].iter().any(|(_, path)| path.is_some());
+        Ok(if is_named { Self::Files(files) } else { Self::Fixed(config) })
+    }
+
+    /// The configuration for a connection that is opened now.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tls::new`].
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, InvalidInput> {
+        match self {
+            Self::Fixed(config) => Ok(Arc::clone(config)),
+            Self::Files(files) => read_all(files),
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a configuration)")
+    }
 }
 
 /// The servers that are trusted.
@@ -54,18 +97,7 @@ pub(crate) enum Trust {
     Name,
 }
 
-/// The configuration of the program, or one from files and options.
-///
-/// # Errors
-///
-/// [`InvalidInput`] names the option whose file is missing or not valid.
-pub(crate) fn config(
-    own: Option<&TlsConfig>,
-    files: TlsFiles<'_>,
-) -> Result<Arc<ClientConfig>, InvalidInput> {
-    if let Some(TlsConfig(config)) = own {
-        return Ok(Arc::clone(config));
-    }
+fn read_all(files: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -77,16 +109,16 @@ pub(crate) fn config(
         }
         #[cfg(feature = "postgres")]
         Trust::AnyName => {
-            let roots = Arc::new(authorities(files.ca)?);
+            let roots = Arc::new(authorities(&files.ca)?);
             let authority = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                 .build()
                 .map_err(|error| invalid(files.ca.0, &error))?;
             let verifier = Lenient { provider, authority: Some(authority) };
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        Trust::Name => versions.with_root_certificates(authorities(files.ca)?),
+        Trust::Name => versions.with_root_certificates(authorities(&files.ca)?),
     };
-    Ok(Arc::new(match (files.cert, files.key) {
+    Ok(Arc::new(match (&files.cert, &files.key) {
         ((cert, Some(certificate)), (key, Some(path))) => {
             // `pem` returns at least one.
             let private: PrivateKeyDer<'_> = pem(key, path, "private key")?.swap_remove(0);
@@ -121,7 +153,7 @@ fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, In
     Ok(found)
 }
 
-fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, InvalidInput> {
+fn authorities((option, file): &(&str, Option<PathBuf>)) -> Result<RootCertStore, InvalidInput> {
     let mut store = RootCertStore::empty();
     let Some(file) = file else {
         // Certificates that cannot be read or understood are skipped: some systems have them. If a
@@ -197,9 +229,8 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_no_certificate_is_named() {
         let refusal = |ca: &str| {
-            let ca = ("ca", Some(Path::new(ca)));
-            let (cert, key) = (("cert", None), ("key", None));
-            config(None, TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
+            let (ca, cert, key) = (("ca", Some(ca.into())), ("cert", None), ("key", None));
+            Tls::new(None, TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
         };
         let why = refusal("/nowhere/ca.pem");
         assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");

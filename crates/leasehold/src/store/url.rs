@@ -2,6 +2,7 @@
 //! elsewhere.
 
 use std::fs;
+use std::future::ready;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
@@ -158,9 +159,14 @@ pub(crate) fn complete(
     login.password = match (environment(PASSWORD), environment(PASSWORD_FILE)) {
         (Some(password), _) => Some(password.into()),
         (None, Some(path)) => {
-            let text = fs::read_to_string(&path)
-                .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
-            Some(text.lines().next().unwrap_or_default().into())
+            let read = move || -> Result<Secret, InvalidInput> {
+                let text = fs::read_to_string(&path)
+                    .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
+                Ok(text.lines().next().unwrap_or_default().into())
+            };
+            read()?;
+            // The file may be replaced, so each new connection reads it.
+            Some(Password::from_source(move || ready(read().map_err(Into::into))))
         }
         (None, None) => None,
     };

@@ -11,7 +11,7 @@ use crate::store::options::{
     self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
 };
 use crate::store::secret::Login;
-use crate::store::tls::{self, TlsConfig, TlsFiles, Trust};
+use crate::store::tls::{Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
 
 /// The default port of PostgreSQL.
@@ -265,16 +265,18 @@ impl PostgresOptions {
         };
         let files = TlsFiles {
             trust,
-            ca: ("sslrootcert", self.sslrootcert.as_deref()),
-            cert: ("sslcert", self.sslcert.as_deref()),
-            key: ("sslkey", self.sslkey.as_deref()),
+            ca: ("sslrootcert", self.sslrootcert.clone()),
+            cert: ("sslcert", self.sslcert.clone()),
+            key: ("sslkey", self.sslkey.clone()),
         };
-        tls::config(self.tls_config.as_ref(), files).map(Some)
+        Tls::new(self.tls_config.as_ref(), files)?.config().map(Some)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn parse(url: &str) -> Result<PostgresOptions, String> {
@@ -292,7 +294,8 @@ mod tests {
         let shown: Vec<_> = options.servers.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["a:7000", "[::1]:5432"]);
         assert_eq!(options.database.as_deref(), Some("shop"));
-        assert_eq!(options.login.password.unwrap().revealed(), Some("p@ss"));
+        let password = options.login.password.unwrap().fetch().now_or_never().unwrap().unwrap();
+        assert_eq!(password.reveal(), "p@ss");
         let socket = parse("postgresql://u@%2Frun%2Fpostgresql").unwrap();
         assert!(socket.servers[0].is_socket() && socket.database.is_none());
     }

@@ -15,7 +15,6 @@ use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::Connection;
@@ -27,7 +26,7 @@ use super::wire::Wire;
 use crate::store::pace::Paces;
 use crate::store::redis::options::{Address, RedisOptions};
 use crate::store::secret::Login;
-use crate::store::tls::{self, TlsFiles, Trust};
+use crate::store::tls::{Tls, TlsFiles, Trust};
 
 /// The kernel's keepalive for an idle connection: after 15 s of silence, and then every 5 s; it
 /// gives up after 3 failures. So a connection that died while it was idle is noticed before a
@@ -48,7 +47,7 @@ pub(crate) struct Dialer {
     admission: Option<Arc<dyn Admission>>,
     peer: Peer,
     login: Login,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Tls>,
     database: u32,
     connect_timeout: Duration,
     timeout: Duration,
@@ -57,20 +56,20 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Reads the files that the settings name, if any.
+    /// Refuses files that the settings name and that cannot be used.
     pub(crate) fn new(settings: &RedisOptions) -> Result<Self, InvalidInput> {
         let files = TlsFiles {
             trust: Trust::Name,
-            ca: ("ca", settings.ca.as_deref()),
-            cert: ("cert", settings.cert.as_deref()),
-            key: ("key", settings.key.as_deref()),
+            ca: ("ca", settings.ca.clone()),
+            cert: ("cert", settings.cert.clone()),
+            key: ("key", settings.key.clone()),
         };
         let own = settings.tls_config.as_ref();
         Ok(Self {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: (settings.tls || own.is_some()).then(|| tls::config(own, files)).transpose()?,
+            tls: (settings.tls || own.is_some()).then(|| Tls::new(own, files)).transpose()?,
             database: settings.database,
             connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),
@@ -159,9 +158,10 @@ impl Dialer {
         let stream = opening
             .map_err(|_| slow("connection"))?
             .map_err(|why| error::unreachable(server, why))?;
-        let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let config = tls.config().map_err(|why| error::no_tls(server, &why))?;
         let name = ServerName::try_from(host.clone()).map_err(|_| error::no_name(host))?;
-        let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
+        let handshake = TlsConnector::from(config).connect(name, stream);
         let stream = timeout_at(until, handshake)
             .await
             .map_err(|_| slow("handshake"))?

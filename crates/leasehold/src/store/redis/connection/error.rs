@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use leasehold_core::text::show_duration;
-use leasehold_core::{StoreError, StoreErrorKind};
+use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
@@ -180,6 +180,11 @@ pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> 
     // The error's text is not shown: it comes from the program, and may contain a secret.
     let why = format!("{server}: there is no password to log in with: its source has failed");
     StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
+}
+
+/// The error for files of TLS that cannot be used now, although they could be used before.
+pub(crate) fn no_tls(server: &str, why: &InvalidInput) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, format!("{server}: {}", why.why))
 }
 
 /// The error for a host that is no valid name: TLS needs a name to check the server.

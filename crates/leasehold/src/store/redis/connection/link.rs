@@ -19,15 +19,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::bundle::{self, bundles};
 use super::call::Request;
 use super::pushes::PushSender;
-use super::resp::Frame;
+use super::resp::{Frame, LONGEST, garbage};
 
 /// The size of the buffers for reading and for writing: 16 KiB each. Memory for a longer reply or
 /// request is freed afterwards.
 pub(super) const ROOM: usize = 16 << 10;
 
-/// How long a server that owes a reply may be silent before the connection is given up: 2 s, four
-/// times the default timeout of a request. Otherwise only the kernel notices half-open connections
-/// (a cut cable, a firewall).
+/// How long a server may owe the next reply before the connection is given up: 2 s, four times the
+/// default timeout of a request. Only a whole reply counts, not single bytes or pushed messages.
+/// Otherwise only the kernel notices half-open connections (a cut cable, a firewall), and nobody
+/// notices a server that drips.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A socket, with TLS or without.
@@ -121,8 +122,9 @@ impl Item {
 /// Items that were sent as one, in the order of the replies.
 struct Flight {
     items: Vec<Item>,
-    /// The replies to several commands so far, and their final number.
+    /// The replies to several commands so far, their length, and their final number.
     replies: Vec<Value>,
+    length: usize,
     count: Option<usize>,
 }
 
@@ -138,8 +140,8 @@ pub(super) struct Link {
     filled: usize,
     frame: Frame,
     flights: VecDeque<Flight>,
-    /// The time since which the server owes a reply and has sent nothing.
-    quiet_since: Instant,
+    /// The time since which the server owes the replies to the first of the flights.
+    owed_since: Instant,
     pub(super) pushes: Option<PushSender>,
     timer: Pin<Box<Sleep>>,
     /// Whether every ready task has run since the driver saw that items wait.
@@ -160,7 +162,7 @@ impl Link {
             filled: 0,
             frame: Frame::default(),
             flights: VecDeque::new(),
-            quiet_since: Instant::now(),
+            owed_since: Instant::now(),
             pushes,
             timer: Box::pin(sleep_until(Instant::now())),
             has_yielded: false,
@@ -181,7 +183,7 @@ impl Link {
     /// Packs requests into calls, and records which callers get the replies.
     pub(super) fn pack(&mut self, items: Vec<Item>) {
         if self.flights.is_empty() {
-            self.quiet_since = Instant::now();
+            self.owed_since = Instant::now();
         }
         for items in bundles(items, Item::request, self.most) {
             let count = match &items[0].ask {
@@ -193,7 +195,7 @@ impl Link {
                     bundle::write(items.iter().filter_map(Item::call), &mut self.output)
                 }
             };
-            self.flights.push_back(Flight { items, replies: Vec::new(), count });
+            self.flights.push_back(Flight { items, replies: Vec::new(), length: 0, count });
         }
     }
 
@@ -215,13 +217,13 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
-    /// The next reply or message. A server that closes the connection is an error.
-    pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>> {
+    /// The next reply or message, and its length. A server that closes the connection is an error.
+    pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<(Value, usize)>> {
         loop {
             let rest = &self.input[self.begin..self.filled];
             if let Some((value, length)) = self.frame.reply(rest)? {
                 self.begin += length;
-                return Poll::Ready(Ok(value));
+                return Poll::Ready(Ok((value, length)));
             }
             self.make_room();
             let mut room = ReadBuf::new(&mut self.input[self.filled..]);
@@ -230,7 +232,6 @@ impl Link {
                 0 => return Poll::Ready(Err(over())),
                 count => self.filled += count,
             }
-            self.quiet_since = Instant::now();
         }
     }
 
@@ -247,29 +248,38 @@ impl Link {
     }
 
     /// The callers that this reply is for, once the reply is whole.
-    pub(super) fn land(&mut self, value: Value) -> RedisResult<Option<(Vec<Item>, Value)>> {
+    pub(super) fn land(
+        &mut self,
+        value: Value,
+        length: usize,
+    ) -> RedisResult<Option<(Vec<Item>, Value)>> {
         // A server that sends a reply without a request cannot be trusted.
         let flight = self.flights.front_mut().ok_or_else(over)?;
         let mut value = value;
         if let Some(count) = flight.count {
+            flight.length += length;
+            if flight.length > LONGEST {
+                return Err(garbage());
+            }
             flight.replies.push(value);
             if flight.replies.len() < count {
                 return Ok(None);
             }
             value = Value::Array(mem::take(&mut flight.replies));
         }
+        self.owed_since = Instant::now();
         Ok(self.flights.pop_front().map(|flight| (flight.items, value)))
     }
 
-    /// First records whether the server has been silent for too long: callers cannot judge that,
+    /// First records whether the server has owed a reply for too long: callers cannot judge that,
     /// because they may go before their time is over. Then tells the callers whose time is over,
-    /// including those in `waiting`. Returns the time at which the next caller's time is over, and
-    /// wakes the task then.
+    /// including those in `waiting`. Returns the time at which the next caller's time is over, or
+    /// the server's, and wakes the task then.
     pub(super) fn expire(
         &mut self,
         waiting: &mut [Item],
         mut expires: Option<Instant>,
-        is_silent: &AtomicBool,
+        is_overdue: &AtomicBool,
         cx: &mut Context<'_>,
     ) -> Option<Instant> {
         while let Some(at) = expires {
@@ -280,11 +290,13 @@ impl Link {
                 break;
             }
             let now = Instant::now();
-            if !self.flights.is_empty() && now - self.quiet_since >= SILENCE {
-                is_silent.store(true, Ordering::Relaxed);
+            let overdue_at = (!self.flights.is_empty()).then(|| self.owed_since + SILENCE);
+            if overdue_at.is_some_and(|at| now >= at) {
+                is_overdue.store(true, Ordering::Relaxed);
             }
             let flying = self.flights.iter_mut().flat_map(|flight| &mut flight.items);
-            expires = waiting.iter_mut().chain(flying).filter_map(|item| item.expire(now)).min();
+            let callers = waiting.iter_mut().chain(flying).filter_map(|item| item.expire(now));
+            expires = callers.chain(overdue_at.filter(|at| now < *at)).min();
         }
         expires
     }

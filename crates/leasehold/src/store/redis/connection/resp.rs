@@ -3,9 +3,12 @@
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-/// The longest string and the most parts of a reply: 512 Mi, as many as a server accepts
-/// (`proto-max-bulk-len`). A peer that announces more is not a Redis server.
-const MOST: usize = 512 << 20;
+/// The longest reply: 16 MiB. The replies to our requests have some kB, and a step of a list some
+/// hundred kB. A peer that sends more would fill the memory of this process.
+pub(super) const LONGEST: usize = 16 << 20;
+
+/// The most parts of a reply: 256 Ki. A decoded part takes up to 56 bytes, however short it was.
+const MOST_PARTS: usize = 256 << 10;
 
 /// The longest line: 64 KiB. A server's lines have a number or a sentence.
 const LONGEST_LINE: usize = 64 << 10;
@@ -17,6 +20,8 @@ pub(crate) struct Frame {
     at: usize,
     /// The number of parts that are known to follow the part at `at`.
     more: usize,
+    /// The number of all parts that are known.
+    parts: usize,
 }
 
 impl Frame {
@@ -38,13 +43,13 @@ impl Frame {
                 _ => return Err(garbage()),
             };
             let after = length.map_or(after, |length| after + length + 2);
+            if after > LONGEST || self.parts + parts > MOST_PARTS {
+                return Err(garbage());
+            }
             if bytes.len() < after {
                 return Ok(None);
             }
-            (self.at, self.more) = (after, self.more + parts);
-            if self.more > MOST {
-                return Err(garbage());
-            }
+            (self.at, self.more, self.parts) = (after, self.more + parts, self.parts + parts);
             if self.more == 0 {
                 *self = Self::default();
                 return Ok(Some((value(&bytes[..after])?, after)));
@@ -72,7 +77,7 @@ fn count(line: &[u8]) -> RedisResult<Option<usize>> {
     match digits.parse::<i64>() {
         Ok(-1) => Ok(None),
         Ok(count) => {
-            let count = usize::try_from(count).ok().filter(|count| *count <= MOST);
+            let count = usize::try_from(count).ok().filter(|count| *count <= LONGEST);
             count.map(Some).ok_or_else(garbage)
         }
         Err(_) => Err(garbage()),
@@ -112,7 +117,7 @@ fn strings(reply: &[u8]) -> Option<Value> {
 }
 
 /// The error for a peer that speaks another protocol.
-fn garbage() -> RedisError {
+pub(super) fn garbage() -> RedisError {
     (ErrorKind::Parse, "this is no reply of a server").into()
 }
 
@@ -164,11 +169,13 @@ mod tests {
         for stream in [
             &b"HTTP/1.1 400 Bad Request\r\n"[..],
             b"\r\n",
-            b"$536870913\r\n",
+            b"$16777216\r\n",
             b"$-2\r\n",
             b"$x\r\n",
             b"*99999999999\r\n",
             b"%300000000\r\n",
+            b"*200000\r\n*70000\r\n",
+            b"*3\r\n$1\r\na\r\n$16777200\r\n",
             b"$1\r\nab\r\n",
         ] {
             let error = Frame::default().reply(stream).unwrap_err();
@@ -176,5 +183,7 @@ mod tests {
         }
         let endless = [b"+", &[b'x'; LONGEST_LINE][..]].concat();
         assert!(Frame::default().reply(&endless).is_err());
+        assert!(Frame::default().reply(&b"*1\r\n".repeat(MOST_PARTS + 1)).is_err());
+        assert!(Frame::default().reply(&b"*1\r\n".repeat(1000)).unwrap().is_none());
     }
 }

@@ -56,8 +56,8 @@ impl State {
 /// The state of a connection, shared with its driver.
 struct Shared {
     state: Mutex<State>,
-    /// Whether the server owed a reply for too long and sent nothing.
-    is_silent: AtomicBool,
+    /// Whether the server owed a reply for too long.
+    is_overdue: AtomicBool,
 }
 
 /// One connection. Dropping it closes it.
@@ -83,7 +83,7 @@ impl Wire {
             is_missed: false,
             expires: None,
         });
-        let shared = Arc::new(Shared { state, is_silent: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { state, is_overdue: AtomicBool::new(false) });
         let driver = tokio::spawn(Driver(Arc::clone(&shared)));
         Self { shared, driver }
     }
@@ -97,7 +97,7 @@ impl Wire {
 
     /// Whether the connection still works, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        !self.driver.is_finished() && !self.shared.is_silent.load(Ordering::Relaxed)
+        !self.driver.is_finished() && !self.shared.is_overdue.load(Ordering::Relaxed)
     }
 
     /// A handle that closes the connection immediately, from anywhere.
@@ -173,7 +173,7 @@ impl Shared {
         }
         let mut state = self.state();
         let expires = state.expires;
-        state.expires = link.expire(&mut state.waiting, expires, &self.is_silent, cx);
+        state.expires = link.expire(&mut state.waiting, expires, &self.is_overdue, cx);
         drop(state);
         self.give_back(link, false);
         Poll::Pending
@@ -181,7 +181,7 @@ impl Shared {
 
     /// Reads the replies that have come, and hands them out.
     fn read(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
-        while let Poll::Ready(value) = link.next(cx)? {
+        while let Poll::Ready((value, length)) = link.next(cx)? {
             match value {
                 // The reply to a subscription is pushed like its messages.
                 Value::Push { kind, data }
@@ -192,7 +192,7 @@ impl Shared {
                     }
                 }
                 value => {
-                    if let Some((items, value)) = link.land(value)? {
+                    if let Some((items, value)) = link.land(value, length)? {
                         self.hand_out(items, value);
                     }
                 }

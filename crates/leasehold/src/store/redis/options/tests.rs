@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::fs;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use leasehold_core::StoreError;
 
 use super::*;
@@ -19,8 +20,9 @@ fn address(url: &str) -> String {
     parse(url).unwrap().servers.to_string()
 }
 
-fn revealed(login: &Login) -> Option<&str> {
-    login.password.as_ref()?.revealed()
+fn revealed(login: &Login) -> Option<String> {
+    let fetched = login.password.as_ref()?.fetch().now_or_never();
+    Some(fetched.unwrap().unwrap().reveal().to_owned())
 }
 
 #[test]
@@ -33,7 +35,7 @@ fn a_host_may_have_a_port_a_database_and_credentials() {
     let options = parse("redis://bob:p%40ss%2F@db.example:7000/3").unwrap();
     assert_eq!(options.servers.to_string(), "db.example:7000");
     assert_eq!((options.login.user(), options.database), ("bob", 3));
-    assert_eq!(revealed(&options.login), Some("p@ss/"));
+    assert_eq!(revealed(&options.login).as_deref(), Some("p@ss/"));
     assert_eq!(address("redis://h"), "h:6379");
     assert_eq!(address("valkey://[::1]:1/"), "[::1]:1");
     assert_eq!(parse("redis://:pw@h").unwrap().login.user(), "default");
@@ -237,7 +239,7 @@ fn a_password_may_come_from_the_environment_or_a_file() {
     let only_file = |name: &str| (name == PASSWORD_FILE).then(|| path.clone());
     let password = |url, environment: &dyn Fn(&str) -> Option<String>| {
         let options = RedisOptions::from_url_with(url, environment).unwrap();
-        revealed(&options.login).unwrap().to_owned()
+        revealed(&options.login).unwrap()
     };
     assert_eq!(password("redis://h", &both), "from env");
     assert_eq!(password("redis://u@h", &only_file), "from file");
@@ -251,7 +253,7 @@ fn a_password_may_come_from_the_environment_or_a_file() {
 fn sentinels_have_their_own_password() {
     let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
     let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
-    assert_eq!(revealed(&options.sentinel_login), Some("watch"));
+    assert_eq!(revealed(&options.sentinel_login).as_deref(), Some("watch"));
     assert_eq!(revealed(&options.login), None);
     let why = parse("redis+sentinel://a/main?sentinel_user=eve").unwrap_err();
     assert!(why.contains(SENTINEL_PASSWORD), "{why}");

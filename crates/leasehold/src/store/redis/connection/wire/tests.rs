@@ -230,6 +230,35 @@ async fn what_is_pushed_between_replies_goes_its_own_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_drips_is_given_up_although_bytes_and_messages_come() {
+    for said in [&b"x"[..], b">2\r\n+other\r\n+message\r\n"] {
+        let (wire, mut server) = open(4096);
+        if said.len() == 1 {
+            server.write_all(b"$1000000\r\n").await.unwrap();
+        }
+        assert!(wire.send(call("a"), Duration::from_millis(500)).await.unwrap_err().is_timeout());
+        for _ in 0..4 {
+            server.write_all(said).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(490)).await;
+        }
+        assert!(!wire.is_open(), "{}", said.escape_ascii());
+    }
+}
+
+#[tokio::test]
+async fn replies_that_are_longer_in_all_than_a_reply_may_be_are_refused() {
+    let (wire, mut server) = open(1 << 20);
+    let mut each = Pipeline::new();
+    for _ in 0..40 {
+        each.cmd("GET").arg("x");
+    }
+    let reply = [b"$1048576\r\n", &[b'x'; 1 << 20][..], b"\r\n"].concat();
+    let serving = async { while server.write_all(&reply).await.is_ok() {} };
+    let (asked, ()) = tokio::join!(wire.send((&each).into(), PATIENCE), serving);
+    assert_eq!(asked.unwrap_err().kind(), ErrorKind::Parse);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_says_nothing_is_given_up_although_each_caller_goes_before_its_time_is_over()
 {
     let limit = Duration::from_millis(500);
