@@ -97,7 +97,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold-cli/src",
         &[
-            "moment signals store_url terminal user watch",
+            "moment process store_url terminal user watch",
+            "signals",
             "report secrets",
             "runtime store_choice table",
             "args other_process",

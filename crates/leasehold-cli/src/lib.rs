@@ -15,6 +15,7 @@ mod detached;
 pub mod fuzzing;
 mod moment;
 mod other_process;
+mod process;
 mod report;
 mod runtime;
 mod secrets;

@@ -27,11 +27,6 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// CMD does not exist, as in every shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The exit code for death by a signal, as in every shell.
-pub(crate) fn by_signal(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
-}
-
 /// Why the command ends without having done its task.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -74,7 +69,9 @@ impl Failure {
 
     /// A signal ended the command. The message is empty if the user expects that end.
     pub(crate) fn by_death(death: Death, message: String) -> Self {
-        Self { kind: Kind::Died(death), ..Self::new(by_signal(death.number), message) }
+        // The exit code for death by a signal is the same in every shell.
+        let code = u8::try_from(128 + death.number).unwrap_or(u8::MAX);
+        Self { kind: Kind::Died(death), ..Self::new(code, message) }
     }
 
     /// The signal by which leasehold ends itself, after it has printed everything.

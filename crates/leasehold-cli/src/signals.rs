@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
+use crate::process::Process;
+
 /// The signals that are passed on to the command, besides real-time signals. They include the
 /// signals that stop and continue it, and all that others send to end this process. They exclude
 /// signals for a program's own faults, and PIPE, which every program in Rust ignores.
@@ -113,19 +115,11 @@ pub(crate) fn can_be_continued() -> bool {
         if getpgid(Some(ancestor)) != Ok(group) {
             return true;
         }
-        let Some(parent) = parent_of(ancestor) else { return true };
-        ancestor = parent;
+        // Without a `/proc` that shows the ancestor, its parent is not known.
+        let Ok(process) = Process::read(ancestor.as_raw()) else { return true };
+        ancestor = unistd::Pid::from_raw(process.parent);
     }
     false
-}
-
-/// A process's parent, or `None` without a `/proc` that shows it.
-fn parent_of(process: unistd::Pid) -> Option<unistd::Pid> {
-    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program may have spaces, and is in the outermost brackets.
-    let stat = String::from_utf8_lossy(&stat);
-    let parent = stat.rsplit(") ").next()?.split_whitespace().nth(1)?.parse().ok()?;
-    Some(unistd::Pid::from_raw(parent))
 }
 
 /// The number of a real-time signal, counted from the first one.

@@ -31,11 +31,6 @@ impl RedisServer {
     ///
     /// With `appendfsync` `always` or `no`, the file ends with the last acknowledged write. With
     /// `everysec`, a server holds writes back while it waits for the disk.
-    ///
-    /// # Errors
-    ///
-    /// If it keeps no append-only file, or that file has no such tail; also the errors of
-    /// [`RedisServer::restart`].
     pub fn lose_power(&mut self, tail: Tail) -> io::Result<()> {
         self.kill9()?;
         let file = newest(self.directory())?;

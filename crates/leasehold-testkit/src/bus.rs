@@ -29,10 +29,6 @@ struct Shared {
 
 impl Bus {
     /// Starts a forwarder for each node.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error: no port, no thread.
     pub(crate) fn start(nodes: usize) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

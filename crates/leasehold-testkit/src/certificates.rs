@@ -26,10 +26,6 @@ pub struct Certificates {
 
 impl Certificates {
     /// Makes new certificates, and writes them to a directory.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written.
     pub fn write(directory: &Path) -> io::Result<Self> {
         let authority = authority().map_err(Error::other)?;
         let files = Self {

@@ -14,10 +14,6 @@ type Job = (Command, Sender<io::Result<Child>>);
 ///
 /// The kernel sends its signal when the *thread* that started the child ends, and threads of a
 /// runtime end at any time. So one thread, which lives as long as the process, starts all children.
-///
-/// # Errors
-///
-/// An I/O error, such as a missing program or too many processes.
 pub(crate) fn spawn(program: PathBuf, arguments: Vec<OsString>) -> io::Result<Child> {
     let mut command = if cfg!(target_os = "linux") {
         let mut command = Command::new("setpriv");

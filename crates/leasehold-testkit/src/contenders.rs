@@ -163,11 +163,6 @@ impl Contenders {
     }
 
     /// Ends the tasks, and returns the number of grants.
-    ///
-    /// # Panics
-    ///
-    /// If two guards say that they held one lock at the same time, or if anything else happened
-    /// that must not.
     pub async fn stop(self) -> usize {
         let histories = self.histories().await;
         let grants = histories.iter().map(|history| history.calls.len()).sum();

@@ -19,10 +19,6 @@ pub const PATIENCE: Duration = Duration::from_mins(2);
 pub const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The value of a result that a test relies on.
-///
-/// # Panics
-///
-/// If the result is an error.
 #[track_caller]
 pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     match result {
@@ -32,20 +28,12 @@ pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
 }
 
 /// The options that a URL stands for.
-///
-/// # Panics
-///
-/// If the URL is not valid.
 #[track_caller]
 pub fn options_of(url: &str) -> leasehold::store::RedisOptions {
     must(leasehold::store::RedisOptions::from_url(url))
 }
 
 /// Waits for something that must happen.
-///
-/// # Panics
-///
-/// If it has not happened after [`PATIENCE`].
 #[track_caller]
 pub fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = Location::caller();
@@ -58,10 +46,6 @@ pub fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
 }
 
 /// Checks again and again until a condition is true.
-///
-/// # Panics
-///
-/// If it is not true after [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, is_so: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
     let (place, since) = (Location::caller(), Instant::now());
@@ -74,20 +58,12 @@ pub fn until(what: &str, is_so: impl AsyncFn() -> bool) -> impl Future<Output = 
 }
 
 /// The same for a thread that may block.
-///
-/// # Panics
-///
-/// If it is not true after [`PATIENCE`].
 #[track_caller]
 pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
     must(try_until(what, || Ok::<_, io::Error>(is_so())));
 }
 
 /// The same for a condition that may fail.
-///
-/// # Errors
-///
-/// The errors of `is_so`, and one that says `what` if it is not true after [`PATIENCE`].
 pub fn try_until<E: From<io::Error>>(
     what: &str,
     mut is_so: impl FnMut() -> Result<bool, E>,
@@ -103,10 +79,6 @@ pub fn try_until<E: From<io::Error>>(
 }
 
 /// Tries again and again until it works.
-///
-/// # Panics
-///
-/// With the error, if it does not work within [`PATIENCE`].
 #[track_caller]
 pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Future<Output = T> {
     let (place, since) = (Location::caller(), Instant::now());
@@ -125,10 +97,6 @@ pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Fut
 
 /// A client of the store with this URL. On a busy machine a healthy server may be too slow for the
 /// timeouts of a test.
-///
-/// # Panics
-///
-/// With an error that does not pass.
 pub async fn connect(url: impl AsRef<str>) -> Client {
     let since = Instant::now();
     loop {
@@ -140,10 +108,6 @@ pub async fn connect(url: impl AsRef<str>) -> Client {
 }
 
 /// Waits until the given number of waiters wait for a name.
-///
-/// # Panics
-///
-/// If they do not wait after [`PATIENCE`].
 pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
     let name = must(LockName::new(name.as_ref()));
     let is_so = async || {
@@ -154,10 +118,6 @@ pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
 }
 
 /// Waits for the loss of a guard, and returns the reason.
-///
-/// # Panics
-///
-/// If it is not lost after [`PATIENCE`], or was released.
 #[track_caller]
 pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     let lost = soon(guard.lost());

@@ -148,10 +148,6 @@ impl History {
     }
 
     /// Fails the test if there is a violation.
-    ///
-    /// # Panics
-    ///
-    /// With the violations, and the whole history.
     pub fn check(&self, patience: Duration) {
         let violations = self.violations(patience);
         assert!(violations.is_empty(), "{violations:?} in {self:#?}");

@@ -37,10 +37,6 @@ impl Servers for Cluster {
 }
 
 /// Checks that no command was denied so far because of a user's rights.
-///
-/// # Panics
-///
-/// With the denied commands, if there are any.
 pub fn assert_nothing_denied(servers: &impl Servers) {
     for server in servers.answering() {
         assert_eq!(must(server.acl_log()), [], "the server at {} denied this", server.port());

@@ -28,10 +28,6 @@ pub struct Refusing {
 
 impl Refusing {
     /// Takes the place of a server that was killed.
-    ///
-    /// # Errors
-    ///
-    /// If the port stays taken.
     pub fn at(port: u16) -> io::Result<Self> {
         let since = Instant::now();
         let listener = loop {
@@ -85,10 +81,6 @@ pub struct Usage {
 
 impl Usage {
     /// The usage of a process, now.
-    ///
-    /// # Errors
-    ///
-    /// If the process has ended.
     pub fn of(pid: u32) -> io::Result<Self> {
         let nonsense = || io::Error::new(ErrorKind::InvalidData, format!("/proc/{pid}"));
         // The clock of a process also counts the threads that have ended.
@@ -155,10 +147,6 @@ pub struct Cost {
 impl Crowd {
     /// Waits until workers that do [`wait_it_out`] are ready, takes the store away, and lets them
     /// wait.
-    ///
-    /// # Errors
-    ///
-    /// If a process has ended.
     pub fn wait<T>(
         mut workers: Vec<Worker>,
         take_away: impl FnOnce() -> io::Result<T>,
@@ -177,10 +165,6 @@ impl Crowd {
     }
 
     /// The cost of the outage so far.
-    ///
-    /// # Errors
-    ///
-    /// If a process has ended.
     pub fn cost(&self) -> io::Result<Cost> {
         let (mut cpu, mut memory) = (Duration::ZERO, 0);
         for (worker, before) in &self.workers {

@@ -36,10 +36,6 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// Starts a PgBouncer that has the given number of sessions with the server; `None` where it is
     /// not installed.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start(server: &Postgres, sessions: u32) -> Result<Option<Self>> {
         let program = Path::new(PGBOUNCER);
         if !program.is_file() {
@@ -72,10 +68,6 @@ impl PgBouncer {
     }
 
     /// Kills it, and starts it again.
-    ///
-    /// # Errors
-    ///
-    /// If that fails.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -85,10 +77,6 @@ impl PgBouncer {
 
     /// Runs a command of its console, such as `PAUSE`. Tries for a while, because PgBouncer accepts
     /// nobody for a moment if many clients connect at once.
-    ///
-    /// # Errors
-    ///
-    /// The last message with which `psql` failed.
     pub fn command(&self, command: &str) -> Result<()> {
         until_ready(|| {
             let mut psql = Command::new("psql");

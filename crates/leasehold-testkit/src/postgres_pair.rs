@@ -28,10 +28,6 @@ pub struct PostgresPair {
 
 impl PostgresPair {
     /// Starts both; `None` where PostgreSQL is not installed.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be set up or started.
     pub fn start() -> Result<Option<Self>> {
         let name = format!("cluster_name={NAME}");
         let settings = ["shared_buffers=16MB", "fsync=off", &name];
@@ -58,10 +54,6 @@ impl PostgresPair {
     }
 
     /// Kills the primary, and promotes the standby. There is no standby until [`heal`](Self::heal).
-    ///
-    /// # Errors
-    ///
-    /// If that fails.
     pub fn fail_over(&mut self) -> Result<()> {
         self.primary.kill9()?;
         self.promote()
@@ -69,10 +61,6 @@ impl PostgresPair {
 
     /// Promotes the standby while the primary still runs, as an operator might who cannot see it.
     /// There is no standby until [`heal`](Self::heal).
-    ///
-    /// # Errors
-    ///
-    /// If that fails.
     pub fn leave_behind(&mut self) -> Result<()> {
         self.promote()
     }
@@ -86,10 +74,6 @@ impl PostgresPair {
 
     /// Makes the former primary a standby of the present one. When this returns, the standby has
     /// all data.
-    ///
-    /// # Errors
-    ///
-    /// If that fails.
     pub fn heal(&mut self) -> Result<()> {
         self.standby.follow(&self.primary)?;
         self.until_synchronous()

@@ -11,10 +11,6 @@ const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/red
 
 /// A JVM that locks `name` on a deployment (`one,PORT` for one server), with a watchdog that renews
 /// by this ttl. If the program was not built, prints that and returns `None`.
-///
-/// # Panics
-///
-/// If it does not start.
 pub fn redisson_peer(deployment: &str, name: &str, watchdog: Duration) -> Option<Worker> {
     // This file is written last: without it, the installation is not complete.
     if !Path::new(BUILT).join("installed").exists() {

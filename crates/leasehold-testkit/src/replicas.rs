@@ -16,20 +16,12 @@ pub struct Replicated {
 
 impl Replicated {
     /// Starts a primary and the given number of replicas, and waits until they are in sync.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::start_with`].
     pub fn start(replicas: usize) -> io::Result<Self> {
         Self::start_with(RedisServer::options(), &vec![100; replicas])
     }
 
     /// Starts a primary and a replica for each of `priorities` (`replica-priority`: the lowest is
     /// promoted first, 0 never), all with the same options, and waits until they are in sync.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`]; also if they do not come into sync.
     pub fn start_with(options: RedisOptions, priorities: &[u32]) -> io::Result<Self> {
         let mut options = options
             .line("replica-announce-ip 127.0.0.1")
@@ -73,10 +65,6 @@ impl Replicated {
 
     /// Waits until every server that runs, except one primary, follows that primary and has all
     /// that the primary had written when this was called.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn wait_in_sync(&self) -> io::Result<()> {
         let mut written = None;
         try_until("the replicas are in sync", || {
@@ -93,10 +81,6 @@ impl Replicated {
     }
 
     /// Makes a server the primary, whatever it has missed, and lets all others that run follow it.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn promote(&self, to: usize) -> RedisResult<()> {
         self[to].command::<()>("REPLICAOF NO ONE")?;
         let others = self.servers.iter().enumerate().filter(|(at, _)| *at != to);
@@ -107,10 +91,6 @@ impl Replicated {
     }
 
     /// Stops a replica. Later writes of the primary never reach it, not even after it is continued.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error, or an error of the server or of the driver.
     pub fn cut_off(&self, replica: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         self[replica].stop()?;
@@ -120,10 +100,6 @@ impl Replicated {
 
     /// Hands over to a replica that is in sync, by `FAILOVER`: the primary lets clients wait until
     /// the replica has everything. Waits until it is done.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver, or if that does not happen in time.
     pub fn hand_over(&self, to: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("FAILOVER TO 127.0.0.1 {}", self[to].port());

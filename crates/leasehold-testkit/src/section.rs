@@ -17,11 +17,6 @@ struct State {
 
 impl Section {
     /// The holder of a guard begins its work.
-    ///
-    /// # Errors
-    ///
-    /// If the holder before has not left and does not know that its lease has ended, or if its
-    /// token was newer. The new holder has then begun all the same.
     pub fn enter(&self, guard: &Guard) -> Result<(), String> {
         let token = guard.token();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

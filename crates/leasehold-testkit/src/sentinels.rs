@@ -45,20 +45,12 @@ impl SentinelFleet {
     pub const SERVICE: &str = "locks";
 
     /// Starts a primary, a replica and three sentinels, and waits until they know each other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::start_with`].
     pub fn start() -> io::Result<Self> {
         Self::start_with(RedisServer::options(), &[100], RedisServer::options())
     }
 
     /// Starts a primary, a replica for each of `priorities` and three sentinels, and waits until
     /// they know each other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`]; also if they do not get to know each other.
     pub fn start_with(
         servers: RedisOptions,
         priorities: &[u32],
@@ -96,10 +88,6 @@ impl SentinelFleet {
 
     /// Starts a sentinel that knows no others. It names this server as the primary, whatever the
     /// server and the others say.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn stray(server: &RedisServer) -> io::Result<RedisServer> {
         let watch = format!("sentinel monitor {} 127.0.0.1 {} 99", Self::SERVICE, server.port());
         RedisServer::options().sentinel().line(watch).start()
@@ -169,10 +157,6 @@ impl SentinelFleet {
 
     /// Asks the sentinels to fail over to a replica, and waits until they have. What the primary
     /// has not yet sent to that replica is lost.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn fail_over(&self) -> io::Result<usize> {
         let before = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("SENTINEL FAILOVER {}", Self::SERVICE);
@@ -191,10 +175,6 @@ impl SentinelFleet {
     }
 
     /// Waits until the sentinels that run agree on another primary than `before`.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn wait_for_another_primary(&self, before: usize) -> io::Result<usize> {
         let mut found = None;
         try_until("another server is the primary", || {
@@ -207,10 +187,6 @@ impl SentinelFleet {
     /// Parts a server and a sentinel from all others. The other sentinels do not see the server;
     /// the parted sentinel sees neither them nor the other servers. Clients and replicas still
     /// reach all. If the server is the primary, waits until the other sentinels have replaced it.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn part(&self, server: usize, sentinel: usize) -> io::Result<()> {
         let others: Vec<usize> = (0..SENTINELS).filter(|at| *at != sentinel).collect();
         let was_primary = self.primary() == Some(server);
@@ -226,20 +202,12 @@ impl SentinelFleet {
     }
 
     /// Parts all sentinels from each other.
-    ///
-    /// # Errors
-    ///
-    /// An error of the driver, or of a sentinel.
     pub fn scatter(&self) -> RedisResult<()> {
         let pairs = (0..SENTINELS).flat_map(|one| (0..one).map(move |other| (one, other)));
         pairs.into_iter().try_for_each(|(one, other)| self.separate(one, other))
     }
 
     /// Lets all sentinels see each other and all servers again.
-    ///
-    /// # Errors
-    ///
-    /// An error of the driver, or of a server.
     pub fn rejoin(&self) -> RedisResult<()> {
         for sentinel in &self.sentinels {
             (0..SENTINELS).try_for_each(|at| set_rights(sentinel, at, SEEING))?;
@@ -257,19 +225,11 @@ impl SentinelFleet {
 
     /// Hides a server from some of the sentinels, which then also change nothing there: it refuses
     /// all their commands. Clients and replicas reach it as before.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn hide(&self, server: usize, from: &[usize]) -> RedisResult<()> {
         from.iter().try_for_each(|at| set_rights(&self.servers[server], *at, BLIND))
     }
 
     /// Lets all sentinels see a server again.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn show(&self, server: usize) -> RedisResult<()> {
         (0..SENTINELS).try_for_each(|at| set_rights(&self.servers[server], at, SEEING))?;
         // A sentinel that saw the server may have made it save its configuration, with rights of
@@ -278,10 +238,6 @@ impl SentinelFleet {
     }
 
     /// Waits until every sentinel that runs knows all others and all replicas, and can fail over.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn wait_acquainted(&self) -> io::Result<()> {
         try_until("the sentinels know each other and the replicas", || {
             let mut running = self.sentinels.iter().filter(|sentinel| sentinel.role().is_some());
@@ -290,10 +246,6 @@ impl SentinelFleet {
     }
 
     /// Waits until no sentinel takes the primary for dead: such sentinels might replace it.
-    ///
-    /// # Errors
-    ///
-    /// If that does not happen in time.
     pub fn wait_primary_seen(&self) -> io::Result<()> {
         try_until("all sentinels see the primary", || {
             let flags = |sentinel| Self::flags_of_primary(sentinel).map_err(Error::other);

@@ -10,10 +10,6 @@ use crate::postgres::Postgres;
 const SETTINGS: [&str; 2] = ["fsync=off", "max_prepared_transactions=4"];
 
 /// The server, and the name of a new schema; `None` where PostgreSQL is not installed.
-///
-/// # Errors
-///
-/// If the server cannot be set up or started.
 pub fn shared_postgres() -> Result<Option<(Arc<Postgres>, String)>> {
     static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
     static SCHEMAS: AtomicU32 = AtomicU32::new(0);

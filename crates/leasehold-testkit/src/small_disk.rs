@@ -11,10 +11,6 @@ use crate::worker::Worker;
 /// Lets a [`Worker`] do a job on a disk of this size. The disk's directory is the job's second
 /// argument, and the job's temporary files are there. If mounting is not allowed, says so and skips
 /// the job.
-///
-/// # Panics
-///
-/// If the job failed.
 pub fn on_a_disk_of(size: &str, job: &str) {
     let directory = must(tempfile::tempdir());
     let directory = must(directory.path().to_str().ok_or("no text"));
@@ -31,10 +27,6 @@ pub fn on_a_disk_of(size: &str, job: &str) {
 }
 
 /// Writes a file until nothing fits any more.
-///
-/// # Panics
-///
-/// If writing fails for another reason.
 pub fn fill(path: &Path) {
     let mut disk = must(File::create(path));
     for size in [1 << 16, 1 << 12, 1] {

@@ -33,19 +33,11 @@ pub struct Worker {
 
 impl Worker {
     /// Starts a process.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_in(&[], arguments)
     }
 
     /// Starts a process with these variables in its environment as well.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut command = Command::new(must(env::current_exe()));
         command.envs(environment.iter().copied());
@@ -53,10 +45,6 @@ impl Worker {
     }
 
     /// Starts a process by a program that becomes another program, such as `unshare`.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn start_by(program: &[&str], arguments: &[&str]) -> Self {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).arg(must(env::current_exe()));
@@ -64,10 +52,6 @@ impl Worker {
     }
 
     /// Starts another program, which prints lines as [`say`] does and must end with its stdin.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn of(mut command: Command) -> Self {
         let mut process = must(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
@@ -96,10 +80,6 @@ impl Worker {
     }
 
     /// Waits until it says this.
-    ///
-    /// # Panics
-    ///
-    /// When it says something else, or ends.
     #[track_caller]
     pub fn expect(&mut self, said: &str) {
         let heard = self.hear();
@@ -128,10 +108,6 @@ impl Worker {
     }
 
     /// Waits until it has done its job.
-    ///
-    /// # Panics
-    ///
-    /// If it failed.
     #[track_caller]
     pub fn finish(mut self) {
         while self.hear().is_some() {}

@@ -1,14 +1,11 @@
 //! The scripts of the layout `redisson` mean what Redisson means, and those of the layout `plain`
 //! what the Redis documentation does. Random histories are played to models and to a real server.
 //! After every action of ours, the reply, the messages and all keys are compared.
+#![cfg(test)]
 
-#[cfg(test)]
 mod attempts;
-#[cfg(test)]
 mod place;
-#[cfg(test)]
 mod plain;
-#[cfg(test)]
 mod redisson;
 
 use std::cell::{Cell, RefCell};

@@ -4,12 +4,10 @@
 //!
 //! The scripts read a clock that the test sets. Keys expire by the server's clock, so time passes
 //! as keys that live for less long; times of both clocks may differ by some milliseconds.
+#![cfg(test)]
 
-#[cfg(test)]
 mod history;
-#[cfg(test)]
 mod keys;
-#[cfg(test)]
 mod server;
 
 use std::cell::{Cell, RefCell};

@@ -63,7 +63,6 @@ on_each_store!(
     separate_groups_end_before_the_next_one_begins_when_leasehold_is_stopped,
     separate_groups_end_before_the_next_one_begins_when_leasehold_is_killed,
     separate_groups_end_when_the_guardian_is_killed,
-    what_starts_itself_anew_in_group_after_group_is_ended_too,
     a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely,
     a_guardian_that_was_stopped_sees_the_end_of_the_command_and_passes_signals_on,
     a_guardian_that_does_not_answer_is_not_waited_for,
@@ -113,18 +112,6 @@ fn separate_groups_end_when_the_guardian_is_killed(place: &Place) {
         assert!(is_gone(beating), "{script}");
         assert_was_alone(place, next);
     }
-}
-
-fn what_starts_itself_anew_in_group_after_group_is_ended_too(place: &Place) {
-    let relay = "trap '' TERM; set -m; date +%s%N >>beats; sleep 0.02; bash relay & exit 0";
-    std::fs::write(place.path("relay"), relay).unwrap();
-    let options = ["--kill-after", "500ms"];
-    let holder = Background::start(place.shell("x", &options, "bash relay; exec sleep 1000"));
-    until("it goes on and on", || place.read("beats").lines().count() > 5);
-    let next = next_holder(place);
-    revoke(place);
-    holder.end().assert_failed(76, "an operator revoked the lease");
-    assert_was_alone(place, next);
 }
 
 fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place: &Place) {

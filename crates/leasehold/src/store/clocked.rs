@@ -18,7 +18,7 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
-use super::traits::Store;
+use super::traits::{Store, shard_name};
 use crate::event::{Event, Observers};
 use crate::failures::{is_no_answer, no_answer};
 use crate::mutex::Mutex;
@@ -283,15 +283,6 @@ impl ClockSample {
         Some(format!(
             "the store's clock was set {way} by {by}: {effect}: let NTP slew clocks, not set them"
         ))
-    }
-}
-
-/// A name of the shard that executes an operation, if only one shard executes it.
-fn shard_name(operation: &Operation) -> Option<&LockName> {
-    match operation {
-        Operation::On { name, .. } => Some(name),
-        Operation::Keep(leases) => leases.first().map(|(name, _)| name),
-        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use leasehold_core::{
 use tokio::sync::mpsc;
 
 use super::finding::Topic;
-use super::{Capabilities, Finding, Inbox, Store, Subscription};
+use super::{Capabilities, Finding, Inbox, Store, Subscribed, Subscription};
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 
@@ -217,10 +217,7 @@ impl Store for Memory {
         Box::pin(async { Ok(()) })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.shared().subscribe(name, sender);
         Box::pin(async move {

@@ -64,6 +64,7 @@ pub use self::router::{check_url, connect, connect_with, examine, shown_url};
 pub use self::secret::{Login, Password, Secret};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::tls::TlsConfig;
+pub(crate) use self::traits::Subscribed;
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[cfg(feature = "redis")]

@@ -31,23 +31,16 @@ impl fmt::Debug for TlsConfig {
     }
 }
 
-/// The files of a TLS configuration, each with the name of its option in a store URL, and how
-/// strictly a server's certificate is checked.
-#[derive(Clone, Debug)]
-pub(crate) struct TlsFiles {
-    pub(crate) trust: Trust,
-    pub(crate) ca: (&'static str, Option<PathBuf>),
-    pub(crate) cert: (&'static str, Option<PathBuf>),
-    pub(crate) key: (&'static str, Option<PathBuf>),
-}
+/// The options of a store URL that name an authority, a certificate and its key, with their files.
+pub(crate) type TlsFiles<P> = [(&'static str, P); 3];
 
 /// The TLS configuration of each new connection.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Tls {
     /// The configuration of the program, or one that names no file.
-    Fixed(Arc<ClientConfig>),
+    Fixed(TlsConfig),
     /// The files may be replaced, so each new connection reads them.
-    Files(TlsFiles),
+    Files(Trust, TlsFiles<Option<PathBuf>>),
 }
 
 impl Tls {
@@ -56,13 +49,18 @@ impl Tls {
     /// # Errors
     ///
     /// [`InvalidInput`] names the option whose file is missing or not valid.
-    pub(crate) fn new(own: Option<&TlsConfig>, files: TlsFiles) -> Result<Self, InvalidInput> {
-        if let Some(TlsConfig(config)) = own {
-            return Ok(Self::Fixed(Arc::clone(config)));
+    pub(crate) fn new(
+        own: Option<&TlsConfig>,
+        trust: Trust,
+        files: TlsFiles<&Option<PathBuf>>,
+    ) -> Result<Self, InvalidInput> {
+        if let Some(own) = own {
+            return Ok(Self::Fixed(own.clone()));
         }
-        let config = read_all(&files)?;
-        let is_named = [&files.ca, &files.cert, &files.key].iter().any(|(_, path)| path.is_some());
-        Ok(if is_named { Self::Files(files) } else { Self::Fixed(config) })
+        let read = Self::Files(trust, files.map(|(option, path)| (option, path.clone())));
+        let config = read.config()?;
+        let names_any = files.iter().any(|(_, path)| path.is_some());
+        Ok(if names_any { read } else { Self::Fixed(TlsConfig(config)) })
     }
 
     /// The configuration for a connection that is opened now.
@@ -72,15 +70,9 @@ impl Tls {
     /// Those of [`Tls::new`].
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, InvalidInput> {
         match self {
-            Self::Fixed(config) => Ok(Arc::clone(config)),
-            Self::Files(files) => read_all(files),
+            Self::Fixed(config) => Ok(Arc::clone(&config.0)),
+            Self::Files(trust, files) => read_all(*trust, files),
         }
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a configuration)")
     }
 }
 
@@ -97,28 +89,31 @@ pub(crate) enum Trust {
     Name,
 }
 
-fn read_all(files: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
+fn read_all(
+    trust: Trust,
+    [ca, cert, key]: &TlsFiles<Option<PathBuf>>,
+) -> Result<Arc<ClientConfig>, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", &error))?;
-    let trusting = match files.trust {
+    let trusting = match trust {
         Trust::Anybody => {
             let verifier = Lenient { provider, authority: None };
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         #[cfg(feature = "postgres")]
         Trust::AnyName => {
-            let roots = Arc::new(authorities(&files.ca)?);
+            let roots = Arc::new(authorities(ca)?);
             let authority = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                 .build()
-                .map_err(|error| invalid(files.ca.0, &error))?;
+                .map_err(|error| invalid(ca.0, &error))?;
             let verifier = Lenient { provider, authority: Some(authority) };
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        Trust::Name => versions.with_root_certificates(authorities(&files.ca)?),
+        Trust::Name => versions.with_root_certificates(authorities(ca)?),
     };
-    Ok(Arc::new(match (&files.cert, &files.key) {
+    Ok(Arc::new(match (cert, key) {
         ((cert, Some(certificate)), (key, Some(path))) => {
             // `pem` returns at least one.
             let private: PrivateKeyDer<'_> = pem(key, path, "private key")?.swap_remove(0);
@@ -229,8 +224,8 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_no_certificate_is_named() {
         let refusal = |ca: &str| {
-            let (ca, cert, key) = (("ca", Some(ca.into())), ("cert", None), ("key", None));
-            Tls::new(None, TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
+            let files = [("ca", &Some(ca.into())), ("cert", &None), ("key", &None)];
+            Tls::new(None, Trust::Name, files).unwrap_err().why
         };
         let why = refusal("/nowhere/ca.pem");
         assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");

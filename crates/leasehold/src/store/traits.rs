@@ -7,6 +7,18 @@ use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
+/// The result of [`Store::subscribe`].
+pub(crate) type Subscribed = Result<Option<Box<dyn Subscription>>, StoreError>;
+
+/// A name of the shard that executes an operation, if only one shard executes it.
+pub(crate) fn shard_name(operation: &Operation) -> Option<&LockName> {
+    match operation {
+        Operation::On { name, .. } => Some(name),
+        Operation::Keep(leases) => leases.first().map(|(name, _)| name),
+        _ => None,
+    }
+}
+
 /// The capabilities of a store. A request that needs another capability gets a typed error: the
 /// store imitates nothing.
 ///

@@ -15,8 +15,10 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The largest number of looks in a row: 10. On a machine with a thousand starts a second, each look
-/// may see a process end. After so many doubtful looks, the answer is that somebody may be left.
+use crate::process::Process;
+
+/// The largest number of looks in a row: 10. On a machine with a thousand starts a second, each
+/// look may see a process end. If all looks are in doubt, the answer is that somebody may be left.
 const MOST_LOOKS: u32 = 10;
 
 /// The largest number of rounds that kill children: 1000. Each new child takes one round.
@@ -42,8 +44,8 @@ impl Tree {
         for looks in 1.. {
             let Some(snapshot) = Snapshot::take() else { break };
             let mut found = self.among(snapshot.processes);
-            let ended: HashSet<_> =
-                found.ended().map(|process| (process.pid, process.began)).collect();
+            let ended = found.processes.iter().filter(|process| process.has_ended);
+            let ended: HashSet<_> = ended.map(|process| (process.pid, process.began)).collect();
             found.is_nobody &= snapshot.is_complete && ended.is_subset(&ended_before);
             if found.living().next().is_some() || found.is_nobody || looks == MOST_LOOKS {
                 return found;
@@ -53,8 +55,7 @@ impl Tree {
         // Without a `/proc` that shows this process, only the group can be checked.
         let is_empty = |group| test_kill_process_group(group) == Err(rustix::io::Errno::SRCH);
         let is_nobody = self.group.is_none_or(is_empty);
-        let (processes, groups) = (Vec::new(), HashSet::new());
-        Descendants { group: self.group, processes, groups, is_nobody }
+        Descendants { group: self.group, is_nobody, ..Descendants::default() }
     }
 
     /// Kills all these processes.
@@ -65,7 +66,8 @@ impl Tree {
 
     /// Kills the children of the guardian, and of this process if orphans become its children. This
     /// takes no search. A process could escape the search if, again and again, it starts a copy of
-    /// itself in a new group and ends. But then each copy is an orphan, and so one of these children.
+    /// itself in a new group and ends. But then each copy is an orphan, and so one of these
+    /// children.
     fn kill_children(&self) {
         let session = getsid(None);
         let mut killed = HashSet::from([self.guardian]);
@@ -75,20 +77,13 @@ impl Tree {
             // each number still belongs to the child.
             let ours = children.filter(|child| getsid(Some(*child)) == session);
             let fresh: Vec<Pid> = ours.filter(|child| killed.insert(*child)).collect();
-            for child in &fresh {
-                let _denied = kill_process(*child, Signal::KILL);
-            }
             if fresh.is_empty() {
                 return;
             }
+            for child in fresh {
+                let _denied = kill_process(child, Signal::KILL);
+            }
         }
-    }
-
-    /// The command's group, if its orphans may be found only by this number: this process is not
-    /// their reaper, so they leave the tree when the guardian dies. While the group has a process,
-    /// no other group gets its number.
-    fn group_of_orphans(&self) -> Option<i32> {
-        self.group.filter(|_| self.root != getpid()).map(Pid::as_raw_pid)
     }
 
     /// Selects the descendants among all processes.
@@ -97,7 +92,10 @@ impl Tree {
         let own = processes.iter().find(|process| process.pid == myself);
         let session = own.map(|process| process.session);
         let below = below(self.root.as_raw_pid(), &processes);
-        let orphaned = self.group_of_orphans();
+        // If this process is not the reaper of orphans, they leave the tree when the guardian dies.
+        // Then only the number of the command's group finds them. While the group has a process, no
+        // other group gets that number.
+        let orphaned = self.group.filter(|_| self.root != getpid()).map(Pid::as_raw_pid);
         let (ours, others): (Vec<_>, Vec<_>) = processes.into_iter().partition(|process| {
             let is_ours = below.contains(&process.pid) || Some(process.group) == orphaned;
             let is_in_session = Some(process.session) == session;
@@ -142,7 +140,7 @@ fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
 }
 
 /// The processes that were found: the command and those that it has started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Descendants {
     /// The command's group, if it is not empty.
     group: Option<Pid>,
@@ -151,21 +149,13 @@ pub(crate) struct Descendants {
     processes: Vec<Process>,
     /// The groups of these processes, without groups that also have other processes.
     groups: HashSet<i32>,
-    is_nobody: bool,
+    /// Whether it is certain that no process is left.
+    pub(crate) is_nobody: bool,
 }
 
 impl Descendants {
-    /// Whether it is certain that no process is left.
-    pub(crate) fn is_nobody(&self) -> bool {
-        self.is_nobody
-    }
-
     fn living(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().filter(|process| !process.has_ended)
-    }
-
-    fn ended(&self) -> impl Iterator<Item = &Process> {
-        self.processes.iter().filter(|process| process.has_ended)
     }
 
     /// Sends a signal to the command's group, if it is not empty.
@@ -199,9 +189,7 @@ impl Descendants {
     /// One of the remaining processes, for a message. If a process could not be signalled, returns
     /// that one.
     pub(crate) fn example(&self) -> Option<Remaining> {
-        let remaining: Vec<Remaining> = self.living().map(Process::remaining).collect();
-        let denied = remaining.iter().position(|process| process.is_denied).unwrap_or(0);
-        remaining.into_iter().nth(denied)
+        self.living().map(remaining).max_by_key(|process| process.is_denied)
     }
 }
 
@@ -278,69 +266,17 @@ impl Snapshot {
     }
 }
 
-/// One process.
-#[derive(Debug, PartialEq, Eq)]
-struct Process {
-    pid: i32,
-    parent: i32,
-    group: i32,
-    session: i32,
-    /// When the process began, in ticks since the machine was started. If the number is used again,
-    /// this shows that it belongs to another process.
-    began: u64,
-    program: String,
-    /// The process has ended, and its parent has not waited for it yet.
-    has_ended: bool,
-}
-
-impl Process {
-    fn read(pid: i32) -> io::Result<Self> {
-        // A program's name may be in any encoding.
-        let stat = fs::read(format!("/proc/{pid}/stat"))?;
-        Self::parse(&String::from_utf8_lossy(&stat)).ok_or(io::ErrorKind::InvalidData.into())
-    }
-
-    /// Reads `/proc/PID/stat` (proc_pid_stat(5)). A process in the state X is gone: its parent has
-    /// waited for it, and its other numbers are not its own any more.
-    fn parse(stat: &str) -> Option<Self> {
-        // The name of the program is in the outermost brackets, and may have spaces and brackets
-        // itself.
-        let (pid, rest) = stat.split_once(" (")?;
-        let (program, rest) = rest.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
-        let state = fields.first().filter(|state| !state.eq_ignore_ascii_case("X"))?;
-        let threads = number(17)?;
-        Some(Self {
-            pid: pid.parse().ok()?,
-            parent: number(1)?,
-            group: number(2)?,
-            session: number(3)?,
-            began: fields.get(19)?.parse().ok()?,
-            program: program.to_owned(),
-            // The first thread may have ended before the others.
-            has_ended: *state == "Z" && threads <= 1,
-        })
-    }
-
-    /// Whether the number still belongs to this process, and its group is the same. Much time may
-    /// have passed since the process was read, because this process may have been stopped.
-    fn is_still_there(&self) -> bool {
-        Self::read(self.pid).is_ok_and(|now| (now.began, now.group) == (self.began, self.group))
-    }
-
-    fn remaining(&self) -> Remaining {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        // The users are the real one, the effective one, the saved one, and the one for files.
-        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        let user = users.and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
-        let tested = Pid::from_raw(self.pid).map(test_kill_process);
-        Remaining {
-            pid: self.pid,
-            program: self.program.clone(),
-            user,
-            is_denied: tested == Some(Err(rustix::io::Errno::PERM)),
-        }
+fn remaining(process: &Process) -> Remaining {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
+    // The users are the real one, the effective one, the saved one, and the one for files.
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let user = users.and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
+    let tested = Pid::from_raw(process.pid).map(test_kill_process);
+    Remaining {
+        pid: process.pid,
+        program: process.program.clone(),
+        user,
+        is_denied: tested == Some(Err(rustix::io::Errno::PERM)),
     }
 }
 
@@ -348,40 +284,12 @@ impl Process {
 mod tests {
     use super::*;
 
-    fn stat(pid: i32, parent: i32, state: &str, threads: i32) -> String {
-        let zeros = "0 ".repeat(11);
-        format!("{pid} (a) b (c) {state} {parent} 7 8 {zeros}20 0 {threads} 0 4711 9 9\n")
-    }
-
-    #[test]
-    fn a_process_is_read_whatever_its_name() {
-        let expected = Process {
-            pid: 3,
-            parent: 2,
-            group: 7,
-            session: 8,
-            began: 4711,
-            program: "a) b (c".to_owned(),
-            has_ended: false,
-        };
-        assert_eq!(Process::parse(&stat(3, 2, "S", 1)), Some(expected));
-        assert_eq!(Process::parse("3 (a"), None);
-    }
-
-    #[test]
-    fn a_process_has_ended_with_its_last_thread() {
-        let has_ended =
-            |state, threads| Process::parse(&stat(3, 2, state, threads)).unwrap().has_ended;
-        assert!(has_ended("Z", 1));
-        assert!(!has_ended("Z", 2));
-        assert!(!has_ended("T", 1));
-        assert_eq!(Process::parse(&stat(3, 2, "X", 1)), None);
-    }
-
     #[test]
     fn descendants_are_found_in_whatever_order_they_stand() {
         let parents = [(9, 3), (3, 2), (2, 1), (5, 1), (4, 9)];
-        let read = |(pid, parent)| Process::parse(&stat(pid, parent, "S", 1)).unwrap();
+        let zeros = "0 ".repeat(16);
+        let stat = |(pid, parent)| format!("{pid} (a) S {parent} 7 8 {zeros}\n");
+        let read = |ids| Process::parse(&stat(ids)).unwrap();
         let found = below(2, &parents.map(read));
         assert_eq!(found, HashSet::from([3, 4, 9]));
     }

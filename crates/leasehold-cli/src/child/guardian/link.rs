@@ -127,7 +127,7 @@ impl Link {
         let (tell_at, mut remains) = (CLOCK.now() + AFTER_KILL, Some(remains));
         loop {
             let left = tree.scan();
-            if left.is_nobody() {
+            if left.is_nobody {
                 return;
             }
             tree.kill();

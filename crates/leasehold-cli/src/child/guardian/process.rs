@@ -48,7 +48,7 @@ fn supervise(
     stage: Stage,
     rights: Rights,
     begin: &Begin,
-    callers_mask: SigSet,
+    mut callers_mask: SigSet,
 ) -> io::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -58,7 +58,10 @@ fn supervise(
         // Before this wait, the runtime believes that the socket is full, and would drop a report.
         reports.writable().await?;
         let watched = Watched::new(protocol::incoming(orders))?;
-        unblock_signals(callers_mask)?;
+        // This unblocks the signals that are now caught, and the signal about ended children, which
+        // the caller may have blocked.
+        callers_mask.remove(Signal::SIGCHLD);
+        callers_mask.thread_set_mask()?;
         let supervisor = Supervisor::new(stage.leader, begin, reports);
         stage.go_on()?;
         // The command has stdin now. If the guardian also kept it open, a pipe would not end when
@@ -71,13 +74,6 @@ fn supervise(
         drop(rights.lifeline);
         Ok(0)
     })
-}
-
-/// Unblocks the signals that are now caught, and the signal about ended children, which the caller
-/// may have blocked.
-fn unblock_signals(mut callers_mask: SigSet) -> io::Result<()> {
-    callers_mask.remove(Signal::SIGCHLD);
-    Ok(callers_mask.thread_set_mask()?)
 }
 
 /// Makes this process the parent of the command's orphans, so that it finds them and notices their

@@ -129,9 +129,7 @@ impl Supervisor {
         }
         // Processes that have ended since the last round must not keep the group's number.
         self.reap();
-        if let Some(how) = self.how {
-            self.report(&Report::Ended { how });
-        }
+        self.how.into_iter().for_each(|how| self.report(&Report::Ended { how }));
         // This message is printed last: if nobody reads stderr, the write blocks, and must not
         // delay anything else.
         if self.alone && self.on_lost != OnLost::Ignore {
@@ -140,7 +138,7 @@ impl Supervisor {
     }
 
     fn is_over(&self) -> bool {
-        self.how.is_some() && (self.is_childless || self.tree.scan().is_nobody())
+        self.how.is_some() && (self.is_childless || self.tree.scan().is_nobody)
     }
 
     /// When the command must be asked to end, unless a renewal moves the deadline.

@@ -195,7 +195,9 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         "LABEL".to_owned(),
     ]);
     let unreadable = row.unreadable.iter().map(|why| escaped(&why.to_string()));
-    let words = unreadable.chain(view.deadlocks_of(name).map(|words| in_a_circle(words)));
+    // The words say which client waits for which.
+    let circle = |words: &str| format!("! probably a deadlock: {}. r ends it", escaped(words));
+    let words = unreadable.chain(view.deadlocks_of(name).map(|words| circle(words)));
     let words = words.collect::<Vec<_>>().join("\n");
     // The queue may be long, so it gets at least half of the height.
     let height =
@@ -206,9 +208,4 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let [circle, queue] = Layout::vertical([height, Constraint::Fill(1)]).areas(area);
     frame.render_widget(words, circle);
     frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), queue);
-}
-
-/// A deadlock in words: which client waits for which, and the key that ends the deadlock.
-fn in_a_circle(words: &str) -> String {
-    format!("! probably a deadlock: {}. r ends it", escaped(words))
 }

@@ -47,7 +47,7 @@ pub use self::options::FileOptions;
 use self::thread::Executor;
 pub use self::transaction::FileTransaction;
 use super::traits::Reading;
-use super::{Capabilities, Finding, Inbox, Store, Subscription};
+use super::{Capabilities, Finding, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
 
 /// The warning that there are no pipes, its risk and its remedy.
@@ -223,10 +223,7 @@ impl Store for File {
         Box::pin(async move { told.map_err(|error| self.beside_error(error)) })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let liveness = self.liveness();
         let listening = liveness.has_pipes().then(|| subscription::subscribe(liveness, name));
         Box::pin(async move {

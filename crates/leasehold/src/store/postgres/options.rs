@@ -199,14 +199,9 @@ impl PostgresOptions {
     /// Refuses values that are out of range or exclude each other.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         options::check_timeout(self.timeout)?;
-        let files = [
-            ("sslrootcert", &self.sslrootcert),
-            ("sslcert", &self.sslcert),
-            ("sslkey", &self.sslkey),
-        ];
         let is_off = self.sslmode == Some(SslMode::Disable);
         let off = is_off.then_some("`sslmode` is disable");
-        options::check_tls(files, self.tls_config.is_some(), off)?;
+        options::check_tls(self.files(), self.tls_config.is_some(), off)?;
         let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
         options::refuse([
@@ -263,13 +258,11 @@ impl PostgresOptions {
             SslMode::VerifyCa => Trust::AnyName,
             SslMode::VerifyFull => Trust::Name,
         };
-        let files = TlsFiles {
-            trust,
-            ca: ("sslrootcert", self.sslrootcert.clone()),
-            cert: ("sslcert", self.sslcert.clone()),
-            key: ("sslkey", self.sslkey.clone()),
-        };
-        Tls::new(self.tls_config.as_ref(), files)?.config().map(Some)
+        Tls::new(self.tls_config.as_ref(), trust, self.files())?.config().map(Some)
+    }
+
+    fn files(&self) -> TlsFiles<&Option<PathBuf>> {
+        [("sslrootcert", &self.sslrootcert), ("sslcert", &self.sslcert), ("sslkey", &self.sslkey)]
     }
 }
 

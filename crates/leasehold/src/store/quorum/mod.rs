@@ -24,7 +24,7 @@ use leasehold_core::{
 
 use self::acquire::AcquireRounds;
 use self::nodes::Nodes;
-use super::{Capabilities, Inbox, Store, Subscription};
+use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
 
 /// The least and the greatest number of nodes. With two, the failure of one stops everything. With
@@ -212,10 +212,7 @@ impl Store for Quorum {
         Box::pin(async move { messages::publish(&self.nodes, &name, &message).await })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let name = name.clone();
         Box::pin(async move { messages::subscribe(&self.nodes, &name).await })
     }

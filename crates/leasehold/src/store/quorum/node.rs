@@ -22,8 +22,8 @@ use crate::background;
 use crate::event::Observers;
 use crate::mutex::Mutex;
 use crate::replies::unreadable;
-use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
+use crate::store::traits::{Store, shard_name};
 
 /// After this silence a node is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ impl Node {
     }
 
     async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer, StoreError> {
-        let name = name_of(&operation).cloned();
+        let name = shard_name(&operation).cloned();
         if name.is_some() {
             self.state.lock().asked.clone_from(&name);
         }
@@ -273,15 +273,6 @@ async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockNam
 /// Whether a request failed because the node could not be reached.
 fn is_out_of_reach(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
-}
-
-/// A name that an operation is about.
-fn name_of(operation: &Operation) -> Option<&LockName> {
-    match operation {
-        Operation::On { name, .. } => Some(name),
-        Operation::Keep(leases) => leases.first().map(|(name, _)| name),
-        _ => None,
-    }
 }
 
 /// The error of a node that did not answer in time.

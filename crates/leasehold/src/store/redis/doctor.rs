@@ -343,7 +343,7 @@ async fn of_sentinels(
     for address in addresses {
         let asking = async {
             let connection = dialer.dial(address, None).await?;
-            connection.ask_within(dialer.connect_timeout(), &ask).await
+            connection.ask_within(dialer.connect_timeout, &ask).await
         };
         match asking.await {
             Ok(reply) => {

@@ -52,7 +52,7 @@ use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 use super::warnings::Warnings;
-use super::{Capabilities, Inbox, Reading, Store, Subscription};
+use super::{Capabilities, Inbox, Reading, Store, Subscribed, Subscription};
 use crate::process::MadeIn;
 
 /// A Redis or Valkey primary, the primary that sentinels name, or a cluster.
@@ -399,10 +399,7 @@ impl Store for Redis {
         Box::pin(async move { self.topology.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let own = self.channel(name);
         let theirs = self.layout.release_channels(name);
         let channels = match theirs.is_empty() || self.topology.has_one_clock() {

@@ -12,7 +12,7 @@ use crate::store::options::{
     self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, unknown, word,
 };
 use crate::store::secret::Login;
-use crate::store::tls::TlsConfig;
+use crate::store::tls::{TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -316,13 +316,17 @@ impl RedisOptions {
         Ok(())
     }
 
+    /// The files of TLS, each with the name of its option.
+    pub(crate) fn files(&self) -> TlsFiles<&Option<PathBuf>> {
+        [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)]
+    }
+
     /// Refuses values that are out of range or exclude each other.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         options::check_timeout(self.timeout())?;
-        let files = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
         let has_tls = self.tls || self.tls_config.is_some();
         let off = (!has_tls).then_some("begin it with rediss://");
-        options::check_tls(files, self.tls_config.is_some(), off)?;
+        options::check_tls(self.files(), self.tls_config.is_some(), off)?;
         let prefix = self.prefix();
         let is_shared = self.layout.is_shared();
         let in_cluster = matches!(self.servers, Servers::Cluster(_));

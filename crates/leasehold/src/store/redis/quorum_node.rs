@@ -20,7 +20,7 @@ use super::clocks::{OF_NODES, compare};
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::background;
-use crate::store::{Capabilities, Inbox, Store, Subscription};
+use crate::store::{Capabilities, Inbox, Store, Subscribed};
 use crate::time::SystemClock;
 
 /// How long the remaining nodes may take once a majority is connected: 500 ms, like one request. A
@@ -316,10 +316,7 @@ impl Store for Arc<LazyNode> {
         Box::pin(async move { self.opened().await?.publish(&name, &message).await })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let name = name.clone();
         Box::pin(async move { self.opened().await?.subscribe(&name).await })
     }

@@ -26,7 +26,7 @@ use super::wire::Wire;
 use crate::store::pace::Paces;
 use crate::store::redis::options::{Address, RedisOptions};
 use crate::store::secret::Login;
-use crate::store::tls::{Tls, TlsFiles, Trust};
+use crate::store::tls::{Tls, Trust};
 
 /// The kernel's keepalive for an idle connection: after 15 s of silence, and then every 5 s; it
 /// gives up after 3 failures. So a connection that died while it was idle is noticed before a
@@ -49,8 +49,8 @@ pub(crate) struct Dialer {
     login: Login,
     tls: Option<Tls>,
     database: u32,
-    connect_timeout: Duration,
-    timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) timeout: Duration,
     bundles: bool,
     paces: Arc<Paces<Address>>,
 }
@@ -58,18 +58,13 @@ pub(crate) struct Dialer {
 impl Dialer {
     /// Refuses files that the settings name and that cannot be used.
     pub(crate) fn new(settings: &RedisOptions) -> Result<Self, InvalidInput> {
-        let files = TlsFiles {
-            trust: Trust::Name,
-            ca: ("ca", settings.ca.clone()),
-            cert: ("cert", settings.cert.clone()),
-            key: ("key", settings.key.clone()),
-        };
         let own = settings.tls_config.as_ref();
+        let tls = || Tls::new(own, Trust::Name, settings.files());
         Ok(Self {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: (settings.tls || own.is_some()).then(|| Tls::new(own, files)).transpose()?,
+            tls: (settings.tls || own.is_some()).then(tls).transpose()?,
             database: settings.database,
             connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),
@@ -93,14 +88,6 @@ impl Dialer {
     /// The same dialer, for requests that may take longer by `span`.
     pub(crate) fn more_patient(&self, span: Duration) -> Self {
         Self { timeout: self.timeout + span, ..self.clone() }
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
     }
 
     /// Opens a connection on the calling runtime. If nothing listened at the address at the last

@@ -80,12 +80,9 @@ impl Item {
         }
     }
 
-    /// The request, if it may share a command.
-    fn request(&self) -> Option<&Request> {
-        match &self.ask {
-            Ask::Call(request) => Some(request),
-            Ask::Alone(_) | Ask::Packed(..) => None,
-        }
+    /// The request for a script, if it may share a command.
+    fn shared_call(&self) -> Option<&Request> {
+        self.call().filter(|_| matches!(self.ask, Ask::Call(_)))
     }
 
     /// The request for a script.
@@ -185,7 +182,7 @@ impl Link {
         if self.flights.is_empty() {
             self.owed_since = Instant::now();
         }
-        for items in bundles(items, Item::request, self.most) {
+        for items in bundles(items, Item::shared_call, self.most) {
             let count = match &items[0].ask {
                 Ask::Packed(bytes, count) => {
                     self.output.extend_from_slice(bytes);

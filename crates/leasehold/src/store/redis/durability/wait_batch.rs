@@ -281,7 +281,7 @@ impl Worker {
             (Instant::now(), tokio::spawn(dialling))
         };
         let (_, attempt) = self.opening.get_or_insert_with(start);
-        let (server, limit) = (self.address.to_string(), dialer.timeout());
+        let (server, limit) = (self.address.to_string(), dialer.timeout);
         let ended = timeout(limit, attempt).await;
         let ended = ended.map_err(|_| error::too_slow(&server, "connection", limit, false))?;
         self.opening = None;

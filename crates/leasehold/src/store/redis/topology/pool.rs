@@ -36,7 +36,7 @@ impl Open for ServerDialer {
     }
 
     fn open_limit(&self) -> Duration {
-        self.connect_timeout()
+        self.connect_timeout
     }
 }
 

@@ -175,7 +175,7 @@ impl Cluster {
     async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
         let node = hop.node.clone();
         let mut opening = pin!(self.pool.to(&node));
-        if let Ok(server) = timeout(self.pool.opener.timeout(), &mut opening).await {
+        if let Ok(server) = timeout(self.pool.opener.timeout, &mut opening).await {
             return server.map(Some);
         }
         self.ask_others(&node).await;
@@ -290,8 +290,8 @@ impl Cluster {
         // Once the nodes are known, there are enough others to ask, so the client does not wait
         // long for slow ones.
         let patience = match known {
-            Some(_) => self.pool.opener.timeout(),
-            None => self.pool.opener.connect_timeout() + self.pool.opener.timeout(),
+            Some(_) => self.pool.opener.timeout,
+            None => self.pool.opener.connect_timeout + self.pool.opener.timeout,
         };
         let nodes = known.iter().flat_map(|map| map.nodes()).chain(&self.seeds);
         let mut nodes: Vec<_> = nodes.filter(|node| Some(*node) != failed).collect();

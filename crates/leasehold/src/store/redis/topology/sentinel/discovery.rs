@@ -88,7 +88,7 @@ impl Discovery {
         address: &Address,
         dialling: impl Future<Output = Result<C, StoreError>>,
     ) -> Result<C, StoreError> {
-        let limit = self.to_servers.connect_timeout() / SHARE;
+        let limit = self.to_servers.connect_timeout / SHARE;
         let opening = async {
             let opened = dialling.await?;
             expect_primary(opened.as_ref()).await?;
@@ -218,7 +218,7 @@ impl Open for Discovery {
     }
 
     fn open_limit(&self) -> Duration {
-        self.to_servers.connect_timeout()
+        self.to_servers.connect_timeout
     }
 }
 
