@@ -60,7 +60,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "connection",
             "record schema",
             "held_back",
-            "inbox listing step",
+            "inbox listing step thin",
             "doctor",
             "chores",
         ],

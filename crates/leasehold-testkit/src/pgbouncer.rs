@@ -64,7 +64,7 @@ impl PgBouncer {
 
     fn until_ready(&self) -> Result<()> {
         let socket = self.directory.path().join(format!(".s.PGSQL.{PORT}"));
-        until_ready(|| UnixStream::connect(&socket))
+        until_ready(|| UnixStream::connect(&socket)).map(drop)
     }
 
     /// Kills it, and starts it again.
@@ -78,6 +78,21 @@ impl PgBouncer {
     /// Runs a command of its console, such as `PAUSE`. Tries for a while, because PgBouncer accepts
     /// nobody for a moment if many clients connect at once.
     pub fn command(&self, command: &str) -> Result<()> {
+        self.console(command).map(drop)
+    }
+
+    /// The number of clients that are connected to the server's database.
+    ///
+    /// # Errors
+    ///
+    /// The last message with which `psql` failed.
+    pub fn clients(&self) -> Result<usize> {
+        let lines = self.console("SHOW CLIENTS")?;
+        let of_console = format!("|{CONSOLE}|");
+        Ok(lines.lines().filter(|line| !line.contains(&of_console)).count())
+    }
+
+    fn console(&self, command: &str) -> Result<String> {
         until_ready(|| {
             let mut psql = Command::new("psql");
             psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);

@@ -472,11 +472,11 @@ fn is_root() -> Result<bool> {
 }
 
 /// Asks again and again until the answer is there.
-pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<()> {
+pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<T> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         match is_ready() {
-            Ok(_) => return Ok(()),
+            Ok(ready) => return Ok(ready),
             Err(error) if Instant::now() >= give_up => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }

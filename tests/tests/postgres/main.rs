@@ -10,7 +10,7 @@ mod conformance;
 mod doctor;
 mod faults;
 mod fence;
-mod full_log;
+mod given_up;
 mod network;
 mod pages;
 mod quarantine;
@@ -25,17 +25,8 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::PostgresOptions;
-use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
+use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres};
 use tokio_postgres::NoTls;
-
-#[test]
-#[ignore = "a job of a test in `full_log`, for a separate process"]
-fn job() {
-    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["full log", directory] => full_log::job(directory),
-        ref other => panic!("no such job: {other:?}"),
-    }
-}
 
 /// A server without flushes to the disk, if PostgreSQL is installed.
 fn server() -> Option<Postgres> {

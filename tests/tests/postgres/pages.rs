@@ -2,6 +2,8 @@
 
 use leasehold::Client;
 use leasehold::error::StoreErrorKind;
+use leasehold::store::Postgres as Store;
+use leasehold::store::{PostgresOptions, PostgresRoles};
 use leasehold::{Error, FencingToken};
 
 use crate::Database;
@@ -14,32 +16,45 @@ fn kind(refused: Error) -> StoreErrorKind {
 }
 
 #[tokio::test]
-async fn a_name_that_is_free_has_no_rows_and_begins_above_its_past() {
+async fn a_name_that_is_free_has_a_row_until_it_is_swept_and_begins_above_its_past() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
     let first = client.mutex("a").acquire().await.unwrap();
     // As if the clock had been ahead, and was then set back.
-    let ahead = "UPDATE @.counter SET value = value + (1::bigint << 30) RETURNING value";
-    let highest: u64 = database.ask(ahead).parse().unwrap();
+    let ahead = "UPDATE @.lease SET counter = counter + (1::bigint << 30) RETURNING counter";
+    let mut highest: u64 = database.ask(ahead).parse().unwrap();
     first.release().await.unwrap();
-    let rows = "SELECT (SELECT count(*) FROM @.lock), (SELECT count(*) FROM @.token)";
-    assert_eq!(database.ask(rows), "0|0");
-    let again = client.mutex("a").acquire().await.unwrap();
-    assert!(again.token() > FencingToken::from_micros(highest), "{highest}");
-    again.release().await.unwrap();
+    let rows = "SELECT count(*), sum((hold IS NULL AND record IS NULL)::int) FROM @.lease";
+    for row in ["1|1", "0|"] {
+        assert_eq!(database.ask(rows), row);
+        let again = client.mutex("a").acquire().await.unwrap();
+        assert!(again.token() > FencingToken::from_micros(highest), "{row}: {highest}");
+        highest = again.token().micros();
+        again.release().await.unwrap();
+        database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_3()");
+    }
 }
 
 #[tokio::test]
 async fn what_a_dead_holder_has_left_is_swept() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
-    for mode in ["swept", "held"] {
-        std::mem::forget(client.mutex(mode).acquire().await.unwrap());
+    let mut fenced = None;
+    for name in ["swept", "held", "fenced"] {
+        let guard = client.mutex(name).acquire().await.unwrap();
+        if name == "fenced" {
+            let session = database.session().await;
+            let token = guard.token().get();
+            let sql = format!("BEGIN; SELECT {}.fence('fenced', {token})", database.schema);
+            session.batch_execute(&sql).await.unwrap();
+            fenced = Some(session);
+        }
+        std::mem::forget(guard);
     }
-    database.ask("UPDATE @.lock SET kept_until_us = 1 WHERE name = 'swept'; SELECT @.sweep_2()");
-    for table in ["lock", "token"] {
-        assert_eq!(database.ask(&format!("SELECT name FROM @.{table}")), "held");
-    }
+    let over = "UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_3()";
+    database.ask(over);
+    assert_eq!(database.ask("SELECT string_agg(name, ' ') FROM @.lease"), "held fenced");
+    drop(fenced);
 }
 
 #[tokio::test]
@@ -47,9 +62,9 @@ async fn what_is_only_asked_about_leaves_no_row_and_a_refusal_changes_none() {
     let Some(database) = Database::new() else { return };
     let (client, other) = (database.client().await, database.client().await);
     let _ = client.admin().inspect("a").await.unwrap();
-    assert_eq!(database.ask("SELECT count(*) FROM @.lock"), "0");
+    assert_eq!(database.ask("SELECT count(*) FROM @.lease"), "0");
     let _held = client.mutex("a").acquire().await.unwrap();
-    let row = "SELECT xmin, ctid FROM @.lock";
+    let row = "SELECT xmin, ctid FROM @.lease";
     let before = database.ask(row);
     assert!(other.mutex("a").try_acquire().await.unwrap().is_none());
     assert_eq!(database.ask(row), before);
@@ -60,22 +75,30 @@ async fn a_damaged_record_is_told_and_left_as_it_is() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
     let _held = database.client().await.mutex("a").acquire().await.unwrap();
-    database.ask("UPDATE @.lock SET record = 'x'");
+    database.ask("UPDATE @.lease SET hold = 'y'");
     assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Corrupt);
-    database.ask("UPDATE @.lock SET record = '99'");
+    database.ask("UPDATE @.lease SET record = 'x'");
+    assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Corrupt);
+    database.ask("UPDATE @.lease SET record = '99'");
     assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Version);
-    assert_eq!(database.ask("SELECT record FROM @.lock"), "99");
+    assert_eq!(database.ask("SELECT record FROM @.lease"), "99");
     client.mutex("b").acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_schema_of_a_later_release_is_refused_and_left_as_it_is() {
+async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     let Some(database) = Database::new() else { return };
     database.client().await.close().await.unwrap();
-    database.ask("UPDATE @.number SET value = 3 WHERE name = 'layout'");
-    let refused = Client::connect(&database.url()).await.unwrap_err();
-    assert_eq!(kind(refused), StoreErrorKind::Version);
-    assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "3");
+    for layout in ["2", "4"] {
+        database.ask(&format!("UPDATE @.number SET value = {layout} WHERE name = 'layout'"));
+        let refused = Client::connect(&database.url()).await.unwrap_err();
+        assert_eq!(kind(refused), StoreErrorKind::Version);
+        let options = PostgresOptions::from_url(&database.url()).unwrap();
+        let refused = Store::install(options, &PostgresRoles::default()).await.unwrap_err();
+        assert!(refused.to_string().contains(&format!("layout {layout}")), "{refused}");
+        assert_eq!(kind(refused), StoreErrorKind::Version);
+        assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), layout);
+    }
 }
 
 #[tokio::test]
@@ -84,5 +107,5 @@ async fn many_who_connect_at_once_make_one_schema() {
     let clients = (0..6).map(|_| database.client());
     let clients = futures_util::future::join_all(clients).await;
     assert_eq!(clients.len(), 6);
-    assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "2");
+    assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "3");
 }

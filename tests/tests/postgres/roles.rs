@@ -18,38 +18,146 @@ fn url(database: &Database, role: &str) -> String {
     format!("{}&schema={}", database.server.url_as(role), database.schema)
 }
 
+fn holders<const N: usize>(roles: [&String; N]) -> PostgresRoles {
+    let mut given = PostgresRoles::default();
+    given.holders.extend(roles.into_iter().cloned());
+    given
+}
+
 fn denied(refused: Error, words: &str) {
     let Error::Store(error) = refused else { panic!("{refused:?}") };
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
     assert!(error.to_string().contains(words), "{words:?} is missing: {error}");
 }
 
+/// The rows of the table in the manual: what a role does, and whether a holder, a fencer, a
+/// releaser and any other role may do that. `TOKEN` is the token of the lock `a`.
+const RIGHTS: [(&str, [bool; 4]); 13] = [
+    ("SELECT * FROM @.open_3('a')", [true, false, false, false]),
+    ("SELECT * FROM @.read_3('a')", [true, false, false, false]),
+    ("SELECT * FROM @.lease FOR UPDATE", [true, false, false, false]),
+    ("UPDATE @.lease SET turn = turn", [true, false, false, false]),
+    ("SELECT * FROM @.boot", [true, false, false, false]),
+    ("SELECT @.fence('a', TOKEN)", [false, true, false, false]),
+    ("BEGIN; SELECT @.release_at_commit('a', TOKEN); ROLLBACK", [false, false, true, false]),
+    ("DELETE FROM @.lease", [false; 4]),
+    ("INSERT INTO @.lease (name, counter) VALUES ('b', 0)", [false; 4]),
+    ("UPDATE @.boot SET grants_from_us = 0", [false; 4]),
+    ("LOCK TABLE @.boot IN SHARE ROW EXCLUSIVE MODE", [false; 4]),
+    ("SELECT * FROM @.number", [false; 4]),
+    ("CREATE TABLE @.mine ()", [false; 4]),
+];
+
 #[tokio::test]
-async fn a_role_needs_a_right_to_each_function_and_none_to_a_table() {
+async fn a_role_may_do_what_the_table_in_the_manual_says_and_nothing_else() {
     let Some(database) = Database::new() else { return };
-    let [holder, fencer, nobody] = ["holder", "fencer", "nobody"].map(|it| role(&database, it));
-    let refused = Client::connect(&url(&database, &holder)).await.unwrap_err();
+    let roles = ["holder", "fencer", "releaser", "nobody"].map(|it| role(&database, it));
+    let [holder, fencer, releaser, nobody] = &roles;
+    let refused = Client::connect(&url(&database, holder)).await.unwrap_err();
     denied(refused, "leasehold schema --install");
     let owner = PostgresOptions::from_url(&database.url()).unwrap();
-    let roles = PostgresRoles::new().holder(&holder).fencer(&fencer);
-    assert!(Store::install(owner.clone(), &roles).await.unwrap());
-    assert!(!Store::install(owner, &roles).await.unwrap(), "it is there, and stays as it is");
-    let client = Client::connect(&url(&database, &holder)).await.unwrap();
+    let mut given = holders([holder]);
+    given.fencers.push(fencer.clone());
+    given.releasers.push(releaser.clone());
+    assert!(Store::install(owner.clone(), &given).await.unwrap());
+    assert!(!Store::install(owner, &given).await.unwrap(), "it is there, and stays as it is");
+    let client = Client::connect(&url(&database, holder)).await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
     assert_eq!(client.admin().list("", 10).await.unwrap().len(), 1);
-    denied(Client::connect(&url(&database, &nobody)).await.unwrap_err(), "permission denied");
-    denied(Client::connect(&url(&database, &fencer)).await.unwrap_err(), "permission denied");
-    let may = |role: &str, sql: &str| {
-        let sql = format!("SET ROLE {role}; {}", sql.replace('@', &database.schema));
-        database.server.query(&sql).is_ok()
-    };
-    let fence = format!("SELECT @.fence('a', {})", guard.token().get());
-    assert!(may(&fencer, &fence) && !may(&holder, &fence) && !may(&nobody, &fence));
-    for role in [&holder, &fencer, &nobody] {
-        for table in ["lock", "token", "counter", "number"] {
-            assert!(!may(role, &format!("SELECT * FROM @.{table}")), "{role}: {table}");
+    for role in [fencer, releaser, nobody] {
+        denied(Client::connect(&url(&database, role)).await.unwrap_err(), "permission denied");
+    }
+    let token = guard.token().get().to_string();
+    for (sql, may) in RIGHTS {
+        let sql = sql.replace('@', &database.schema).replace("TOKEN", &token);
+        for (role, may) in roles.iter().zip(may) {
+            let done = database.server.query(&format!("SET ROLE {role}; {sql}"));
+            assert_eq!(done.is_ok(), may, "{role}: {sql}: {done:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn neither_null_nor_what_is_no_name_passes_a_fence() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    let guard = client.mutex("a").acquire().await.unwrap();
+    let token = guard.token().get();
+    let over = "the lease of";
+    for function in ["fence", "release_at_commit"] {
+        for (name, token) in [
+            ("'unused'", "NULL".to_owned()),
+            ("'a'", "NULL".to_owned()),
+            ("NULL", "NULL".to_owned()),
+            ("NULL", token.to_string()),
+            ("''", token.to_string()),
+            ("E'a\\n'", token.to_string()),
+            ("'a'", "0".to_owned()),
+        ] {
+            let sql = format!("SELECT {}.{function}({name}, {token})", database.schema);
+            let refused = database.server.query(&sql).unwrap_err().to_string();
+            assert!(refused.contains(over), "{sql}: {refused}");
+        }
+    }
+    // Nobody has the token from an error, and no client waits for a transaction on no name.
+    let wrong = format!("SELECT {}.fence('a', {})", database.schema, token - 4096);
+    let refused = database.server.query(&wrong).unwrap_err().to_string();
+    assert!(!refused.contains(&token.to_string()), "{refused}");
+    let session = database.session().await;
+    session.batch_execute("BEGIN").await.unwrap();
+    let empty = format!("SELECT {}.fence('', NULL)", database.schema);
+    session.batch_execute(&empty).await.unwrap_err();
+    database.client().await.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schema_of_a_stranger_is_refused_before_anything_of_it_is_called() {
+    let Some(database) = Database::new() else { return };
+    let mallory = role(&database, "mallory");
+    database.ask(&format!("CREATE SCHEMA @ AUTHORIZATION {mallory}"));
+    let trap = format!(
+        "SET ROLE {mallory}; CREATE TABLE @.fallen (); \
+         CREATE FUNCTION @.layout() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN \
+         DROP TABLE @.fallen; RETURN 3; END $$; \
+         CREATE FUNCTION @.boot_3(bigint, boolean) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN \
+         DROP TABLE @.fallen; RETURN 3; END $$"
+    );
+    let still = "SELECT to_regclass('@.fallen') IS NOT NULL";
+    let owners = [
+        trap.as_str(),
+        // The schema is ours, and a function in it is not.
+        "ALTER SCHEMA @ OWNER TO postgres",
+    ];
+    for change in owners {
+        database.ask(change);
+        let refused = Client::connect(&database.url()).await.unwrap_err();
+        denied(refused, &format!("belongs to {mallory}"));
+        let owner = PostgresOptions::from_url(&database.url()).unwrap();
+        let refused = Store::install(owner, &PostgresRoles::default()).await.unwrap_err();
+        denied(refused, &format!("belongs to {mallory}"));
+        assert!(leasehold::store::examine(&database.url()).await.is_err());
+        assert_eq!(database.ask(still), "t");
+    }
+}
+
+#[tokio::test]
+async fn advisory_locks_of_a_role_without_rights_stop_no_lock() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    let session = database.session().await;
+    let nobody = role(&database, "nobody");
+    session.batch_execute(&format!("SET ROLE {nobody}")).await.unwrap();
+    let sql = "SELECT pg_advisory_lock(hashtextextended(name, c.oid::bigint)) \
+        FROM pg_class c, (VALUES ('a'), ('')) AS names (name) WHERE c.relnamespace = \
+        (SELECT oid FROM pg_namespace WHERE nspname = $1)";
+    assert!(session.query(sql, &[&database.schema]).await.unwrap().len() > 4);
+    let guard = client.mutex("a").acquire().await.unwrap();
+    guard.renew().await.unwrap();
+    database.client().await.close().await.unwrap();
+    let fence = format!("SELECT {}.fence('a', {})", database.schema, guard.token().get());
+    database.server.query(&fence).unwrap();
+    guard.release().await.unwrap();
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -57,7 +165,7 @@ async fn a_right_that_is_taken_away_is_told() {
     let Some(database) = Database::new() else { return };
     let holder = role(&database, "holder");
     let owner = PostgresOptions::from_url(&database.url()).unwrap();
-    Store::install(owner, &PostgresRoles::new().holder(&holder)).await.unwrap();
+    Store::install(owner, &holders([&holder])).await.unwrap();
     let client = Client::connect(&url(&database, &holder)).await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
     database.ask(&format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA @ FROM {holder}"));
@@ -71,12 +179,13 @@ async fn what_a_role_has_set_for_its_own_transactions_is_in_nobodys_way() {
     let Some(database) = Database::new() else { return };
     let holder = role(&database, "holder");
     let owner = PostgresOptions::from_url(&database.url()).unwrap();
-    Store::install(owner, &PostgresRoles::new().holder(&holder)).await.unwrap();
+    Store::install(owner, &holders([&holder])).await.unwrap();
     for setting in [
         "default_transaction_isolation = 'serializable'",
         "default_transaction_read_only = on",
         "default_transaction_deferrable = on",
         "lock_timeout = '1ms'",
+        "statement_timeout = '500ms'",
         "synchronous_commit = off",
         "idle_session_timeout = '50ms'",
         "search_path = nowhere",

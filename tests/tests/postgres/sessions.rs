@@ -1,22 +1,14 @@
 //! Sessions: how many there are, and what happens to those that end, and to clients that stop.
 
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::Client;
+use leasehold::election::Observed;
 use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
-use leasehold_testkit::{Postgres, fresh_number, must};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::task::JoinSet;
+use leasehold_testkit::fresh_number;
 
-use crate::{Database, installed};
-
-/// The sessions of leasehold that listen.
-const LISTENERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
+use crate::Database;
 
 #[tokio::test]
 async fn who_does_not_wait_has_one_session_and_does_not_listen() {
@@ -28,21 +20,6 @@ async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
     assert_eq!(server.query(count).unwrap().trim(), "1");
-}
-
-#[tokio::test]
-async fn a_waiter_listens_and_is_woken_by_a_release() {
-    let Some(server) = crate::server() else { return };
-    let holder = Client::connect(&server.url()).await.unwrap();
-    let waiter = Client::connect(&server.url()).await.unwrap();
-    let guard = holder.mutex("a").acquire().await.unwrap();
-    let waits = waiter.mutex("a");
-    let waiting = tokio::spawn(async move { waits.acquire().await });
-    while server.query(LISTENERS).unwrap().trim() != "1" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    guard.release().await.unwrap();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -80,72 +57,6 @@ async fn sessions_that_are_ended_cost_no_lease() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_sessions_is_dialled_a_few_times_however_many_callers_ask() {
-    const CALLERS: usize = 100;
-    let Some(mut server) = installed("PostgreSQL", must(Postgres::start())) else { return };
-    let client = Client::connect(&server.url()).await.unwrap();
-    server.kill9().unwrap();
-    let [(_, folder), ..] = server.environment();
-    let socket = Path::new(&folder).join(format!(".s.PGSQL.{}", server.port()));
-    fs::remove_file(&socket).unwrap();
-    let refusing = UnixListener::bind(&socket).unwrap();
-    let mut asking = JoinSet::new();
-    for number in 0..CALLERS {
-        let lock = client.mutex(format!("a/{number}"));
-        asking.spawn(async move { lock.try_acquire().await.unwrap_err() });
-    }
-    let mut dials = 0;
-    loop {
-        tokio::select! {
-            dialled = refusing.accept() => {
-                dialled.unwrap();
-                dials += 1;
-            }
-            refused = asking.join_next() => match refused {
-                Some(refused) => assert!(refused.unwrap().is_transient()),
-                None => break,
-            }
-        }
-    }
-    assert!(dials < CALLERS, "{dials} dials");
-}
-
-#[tokio::test]
-async fn a_server_that_refuses_listeners_is_dialled_a_few_times_however_many_wait() {
-    const NAMES: usize = 100;
-    let Some(server) = crate::server() else { return };
-    let holder = Client::connect(&server.url()).await.unwrap();
-    let mut held = Vec::new();
-    for number in 0..NAMES {
-        held.push(holder.mutex(format!("a/{number}")).acquire().await.unwrap());
-    }
-    let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = refusing.local_addr().unwrap().port();
-    let dials = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&dials);
-    tokio::spawn(async move {
-        loop {
-            refusing.accept().await.unwrap();
-            counted.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let url = format!("{}&listen=127.0.0.1:{port}&sslmode=disable", server.url());
-    let client = Client::connect(&url).await.unwrap();
-    let mut waiting = JoinSet::new();
-    for guard in &held {
-        let lock = client.mutex(guard.name());
-        waiting.spawn(async move { lock.acquire().await.unwrap() });
-    }
-    for guard in &held {
-        while holder.admin().inspect(guard.name()).await.unwrap().waiting == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-    let dials = dials.load(Ordering::Relaxed);
-    assert!(dials < NAMES, "{dials} dials");
-}
-
-#[tokio::test]
 async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
@@ -155,7 +66,7 @@ async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
     let schema = &database.schema;
     let begun = format!(
         "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
-         SELECT * FROM {schema}.open_2(ARRAY['a'])"
+         SELECT * FROM {schema}.open_3('a')"
     );
     stopped.batch_execute(&begun).await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
@@ -193,4 +104,60 @@ async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
     store.publish(&name, "one").await.unwrap();
     assert_eq!(news.next().await.as_deref(), Some("one"));
     assert!(store.warnings().iter().all(|it| !it.contains("pooler")));
+}
+
+/// The last statement of the sessions that carry requests.
+const LAST: &str = "SELECT query FROM pg_stat_activity \
+    WHERE application_name = 'leasehold' AND query NOT LIKE '%pg_backend_pid%'";
+
+#[tokio::test]
+async fn a_request_for_a_name_that_nobody_awaits_is_one_statement() {
+    let Some(server) = crate::server() else { return };
+    let direct = Client::connect(&server.url()).await.unwrap();
+    // The row of a new name is made in a general step.
+    direct.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    let sees = crate::faults::session(&server).await.unwrap();
+    let last = async || sees.query_one(LAST, &[]).await.unwrap().get::<_, String>(0);
+    for _ in 0..70 {
+        let guard = direct.mutex("a").acquire().await.unwrap();
+        let asked = last().await;
+        assert!(asked.contains("epoch ="), "{asked}");
+        guard.renew().await.unwrap();
+        let asked = last().await;
+        assert!(asked.contains("unnest"), "{asked}");
+        guard.release().await.unwrap();
+        let asked = last().await;
+        assert!(asked.contains("fence = NULL"), "{asked}");
+    }
+    assert!(!server.query("SELECT epoch FROM leasehold.lease").unwrap().contains('0'));
+}
+
+#[tokio::test]
+async fn forged_messages_make_no_leader_and_hide_none() {
+    let Some(server) = crate::server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let mut observation = client.election("boss").observe().await.unwrap();
+    while !matches!(observation.next().await.unwrap(), Observed::Nobody) {}
+    let forging = crate::faults::session(&server).await.unwrap();
+    let channels = "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
+    let listens = server.query(channels).unwrap();
+    let channel = listens.split("LISTEN ").find(|it| it.starts_with("lh_n_")).unwrap();
+    let channel = channel.split(';').next().unwrap().to_owned();
+    let forged = tokio::spawn(async move {
+        for number in 0.. {
+            let sql = format!(
+                "SELECT pg_notify('{channel}', E'boss\nleads 8999999999999999999 {number} evil')"
+            );
+            forging.batch_execute(&sql).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    for value in ["one", "two"] {
+        let leadership = client.election("boss").campaign(value).await.unwrap();
+        let Observed::Leader(leader) = observation.next().await.unwrap() else { panic!() };
+        assert_eq!(leader.value, value);
+        leadership.resign().await.unwrap();
+        assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
+    }
+    forged.abort();
 }

@@ -24,7 +24,7 @@ async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_l
     };
     let client = Client::connect(&server.url()).await.unwrap();
     let other = Client::connect(&server.url()).await.unwrap();
-    must(server.query("ALTER TABLE leasehold.lock SET TABLESPACE small"));
+    must(server.query("ALTER TABLE leasehold.lease SET TABLESPACE small"));
     let guard = held(&client).await;
     let mut guards = Vec::new();
     let (kind, text) = loop {
@@ -42,7 +42,7 @@ async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_l
     }
     guard.release().await.unwrap();
     assert!(other.admin().inspect(NAME).await.unwrap().holders.is_empty());
-    must(server.query("ALTER TABLE leasehold.lock SET TABLESPACE pg_default"));
+    must(server.query("ALTER TABLE leasehold.lease SET TABLESPACE pg_default"));
     held(&other).await.release().await.unwrap();
 }
 
@@ -68,42 +68,12 @@ async fn p10_where_no_session_is_left_a_newcomer_is_told_and_what_is_held_is_ren
 }
 
 #[tokio::test]
-async fn p7_a_timeout_of_the_role_ends_no_step_that_waits_for_its_turn() {
-    let Some(database) = Database::new() else { return };
-    let role = format!("hurried_{}", database.schema);
-    database.ask(&format!("CREATE ROLE {role} LOGIN SUPERUSER"));
-    let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
-    for timeout in ["statement_timeout", "transaction_timeout"] {
-        // Only PostgreSQL 17 and newer have the second setting.
-        let there = format!("SELECT count(*) FROM pg_settings WHERE name = '{timeout}'");
-        if database.ask(&there) == "0" {
-            continue;
-        }
-        database.ask(&format!("ALTER ROLE {role} SET {timeout} = '500ms'"));
-        let client = Client::connect(&url).await.unwrap();
-        client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
-        // A client stops in the middle of a step, and is ended after a second.
-        let stopped = database.session().await;
-        let begun = format!(
-            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
-             SELECT * FROM {}.open_2(ARRAY['{NAME}'])",
-            database.schema
-        );
-        stopped.batch_execute(&begun).await.unwrap();
-        let guard = client.mutex(NAME).acquire().await.unwrap();
-        assert!(stopped.batch_execute("SELECT").await.is_err(), "it was waited for");
-        guard.release().await.unwrap();
-        database.ask(&format!("ALTER ROLE {role} RESET ALL"));
-    }
-}
-
-#[tokio::test]
 async fn p13_a_holder_whose_rows_were_deleted_loses_its_lease_and_a_dropped_schema_is_told() {
     let Some(database) = Database::new() else { return };
     let (client, other) = (database.client().await, database.client().await);
     let guard = client.mutex(NAME).acquire().await.unwrap();
     let token = guard.token();
-    database.ask("TRUNCATE @.lock, @.token");
+    database.ask("TRUNCATE @.lease");
     assert!(matches!(guard.renew().await, Err(Error::Lost { .. })));
     let next = other.mutex(NAME).acquire().await.unwrap();
     assert!(next.token() > token);

@@ -153,6 +153,9 @@ pub(crate) struct Schema {
     /// A role that calls `fence` in its own transactions
     #[arg(long, value_name = "ROLE")]
     pub(crate) fencer: Vec<String>,
+    /// A role that calls `release_at_commit` in its own transactions
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) releaser: Vec<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -92,7 +92,7 @@ fn the_schema_that_is_printed_is_that_which_is_installed() {
     for role in ["app", "odd \"role\""] {
         server.query(&format!("CREATE ROLE \"{}\" LOGIN", role.replace('"', "\"\""))).unwrap();
     }
-    let words = ["schema", "--holder", "app", "--fencer", "odd \"role\""];
+    let words = ["schema", "--holder", "app", "--fencer", "odd \"role\"", "--releaser", "app"];
     let printed = place.end(&words);
     printed.assert_silent(0);
     server.query(&printed.stdout).unwrap();

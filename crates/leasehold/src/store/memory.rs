@@ -190,6 +190,7 @@ impl Store for Memory {
         Capabilities {
             claims_first: false,
             durable: false,
+            hears_anybody: false,
             local_tokens: true,
             permits: true,
             publishes_releases: true,

@@ -38,6 +38,9 @@ pub struct Capabilities {
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
+    /// Others than the store's clients can publish messages under a name. So such a message is only
+    /// a hint to ask the store.
+    pub hears_anybody: bool,
     /// The twelve low bits of the store's tokens are zero and stay free. So a client can pass a
     /// lease from task to task, with a higher token each time. Otherwise each task must ask the
     /// store for its token.

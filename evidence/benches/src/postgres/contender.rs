@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Config, NoTls, Statement};
 
 use crate::outcome::Outcome;
 
@@ -15,8 +15,7 @@ pub(super) struct Place {
     /// A host, or the directory of a socket.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whether the server plans each statement anew, as behind a pooler. Statements of leasehold
-    /// never have a name.
+    /// Whether the server plans each statement of the others anew, as behind a pooler.
     pub(super) is_unnamed: bool,
 }
 
@@ -30,13 +29,8 @@ pub(super) enum Kind {
     Advisory,
     /// The same locks, with waiting.
     AdvisoryInTurn,
-    /// The same, with the statements that `DistributedLock` sends in one message: two settings and
-    /// the lock.
-    Batch,
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
-    /// A row that each attempt writes and a release deletes, in the shape of `pg_lease`.
-    Row,
     Leasehold,
     /// A read lock, which only general steps give.
     LeaseholdReader,
@@ -47,7 +41,6 @@ pub(super) enum Kind {
 pub(super) enum Contender {
     Leasehold(Client),
     LeaseholdReader(Client),
-    Batches(Arc<Vec<tokio_postgres::Client>>),
     Statements(Arc<Vec<Session>>),
 }
 
@@ -62,22 +55,14 @@ pub(super) struct Session {
 
 impl Kind {
     /// The contender that others are compared with comes first.
-    pub(super) const ALONE: [Self; 6] = [
-        Self::Advisory,
-        Self::Batch,
-        Self::Upsert,
-        Self::Row,
-        Self::Leasehold,
-        Self::LeaseholdReader,
-    ];
+    pub(super) const ALONE: [Self; 4] =
+        [Self::Advisory, Self::Upsert, Self::Leasehold, Self::LeaseholdReader];
     pub(super) const IN_TURN: [Self; 2] = [Self::AdvisoryInTurn, Self::Leasehold];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Advisory | Self::AdvisoryInTurn => "advisory lock, a session kept for it",
-            Self::Batch => "advisory lock, as DistributedLock's batch",
             Self::Upsert => "row with a time, as ShedLock",
-            Self::Row => "row that is deleted, as pg_lease",
             Self::Leasehold => "leasehold",
             Self::LeaseholdReader => "leasehold, a read lock",
         }
@@ -89,13 +74,6 @@ impl Kind {
             Self::Leasehold => return Ok(Contender::Leasehold(client(place, tasks).await?)),
             Self::LeaseholdReader => {
                 return Ok(Contender::LeaseholdReader(client(place, tasks).await?));
-            }
-            Self::Batch => {
-                let mut sessions = Vec::new();
-                for _ in 0..tasks {
-                    sessions.push(session(place).await?);
-                }
-                return Ok(Contender::Batches(Arc::new(sessions)));
             }
             Self::AdvisoryInTurn => (
                 "SELECT",
@@ -112,17 +90,6 @@ impl Kind {
                  ON CONFLICT (name) DO UPDATE SET until = excluded.until, since = excluded.since, \
                  owner = excluded.owner WHERE timed.until <= now() RETURNING true",
                 "UPDATE timed SET until = now() WHERE name = $1 AND owner = 'me' RETURNING true",
-            ),
-            Self::Row => (
-                "CREATE TABLE IF NOT EXISTS leased (name text PRIMARY KEY, worker text, \
-                 until timestamptz)",
-                "INSERT INTO leased VALUES ($1, 'me', now() + '30 s') \
-                 ON CONFLICT (name) DO UPDATE SET \
-                 worker = CASE WHEN leased.until < now() THEN excluded.worker \
-                    ELSE leased.worker END, \
-                 until = CASE WHEN leased.until < now() THEN excluded.until ELSE leased.until END \
-                 RETURNING worker = 'me'",
-                "DELETE FROM leased WHERE name = $1 AND worker = 'me' RETURNING true",
             ),
         };
         let mut sessions = Vec::new();
@@ -164,22 +131,6 @@ impl Contender {
             Self::Leasehold(client) => client.mutex(name).acquire().await?.release().await?,
             Self::LeaseholdReader(client) => {
                 client.rwlock(name).read().acquire().await?.release().await?;
-            }
-            Self::Batches(sessions) => {
-                let acquire = format!(
-                    "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
-                     SELECT pg_catalog.pg_try_advisory_lock({task})"
-                );
-                let release = format!("SELECT pg_catalog.pg_advisory_unlock({task})");
-                for text in [acquire, release] {
-                    let answers = sessions[task].simple_query(&text).await?;
-                    let is_done = answers.iter().any(|answer| {
-                        matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))
-                    });
-                    if !is_done {
-                        return Err("somebody else has the lock".into());
-                    }
-                }
             }
             Self::Statements(sessions) => {
                 let Session { client, statements, has_number } = &sessions[task];

@@ -192,6 +192,7 @@ impl Store for File {
         Capabilities {
             claims_first: false,
             durable: true,
+            hears_anybody: false,
             local_tokens: true,
             permits: true,
             publishes_releases: true,

@@ -1,5 +1,5 @@
-//! The work that a store does now and then by itself: it closes idle sessions, and removes what
-//! dead holders have left.
+//! The work that a store does now and then by itself: it closes idle sessions, and removes the rows
+//! of names that are free.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -8,29 +8,29 @@ use std::time::Duration;
 use leasehold_core::StoreError;
 use tokio::time::{Instant, sleep};
 
-use super::connection::{REST, Sessions};
-use super::schema::Statements;
+use super::connection::Sessions;
 use crate::background;
 use crate::clock::SystemClock;
 
 /// The interval at which the store looks for idle sessions: 10 s.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// The interval at which a store in use removes what dead holders have left: one minute.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How long a session may be idle before it is closed: 30 s.
+const REST: Duration = Duration::from_secs(30);
+
+/// The interval at which a store in use removes the rows of names that are free: 30 s.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// The chores of one store, for as long as it lives.
-#[derive(Debug)]
 pub(crate) struct Upkeep {
     sessions: Sessions,
-    statements: Statements,
     /// Whether the store was used since the last chores.
     is_used: AtomicBool,
 }
 
 impl Upkeep {
-    pub(crate) fn new(sessions: Sessions, statements: Statements) -> Self {
-        Self { sessions, statements, is_used: AtomicBool::new(false) }
+    pub(crate) fn new(sessions: Sessions) -> Self {
+        Self { sessions, is_used: AtomicBool::new(false) }
     }
 
     /// Starts the chores.
@@ -51,7 +51,9 @@ async fn work(upkeep: Weak<Upkeep>) {
         let Some(upkeep) = upkeep.upgrade() else { return };
         if swept.elapsed() >= SWEEP_EVERY && upkeep.is_used.swap(false, Ordering::Relaxed) {
             // A failure here comes again in the next operation, which reports it.
-            let _ = upkeep.sessions.query(&upkeep.statements.sweep, &[]).await;
+            while let Ok(rows) = upkeep.sessions.query("SELECT leasehold.sweep_3()", &[]).await
+                && rows.first().is_some_and(|row| row.get(0))
+            {}
             swept = Instant::now();
         }
         upkeep.sessions.close(REST);

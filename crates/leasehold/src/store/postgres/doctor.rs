@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Sessions, error, on_keeper};
 use super::options::{PostgresOptions, SslMode};
-use super::schema::{Statements, functions_of_holders};
+use super::schema::{self, OF_HOLDERS};
 use crate::store::finding::{Finding, Topic};
 use crate::store::options::Server;
 
@@ -85,7 +85,7 @@ pub(crate) async fn of_server(
             false => Topic(&place, "clock").ok("the server's clock agrees with this machine's"),
         },
     ];
-    if let Some(left) = sessions.boot.pause() {
+    if let Some(left) = sessions.boot().pause() {
         findings.push(persistence.warning(
             format!("nothing new is granted for another {}", show_duration(left)),
             "the server may have forgotten who holds what, and programs that want a lock wait",
@@ -139,23 +139,23 @@ fn standbys(
 
 /// The finding about the schema, and about its functions that the role may not call.
 async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Finding, StoreError> {
-    let (place, schema) = (place(settings), &settings.schema);
+    let (place, name) = (place(settings), sessions.schema());
     let topic = Topic(&place, "rights");
-    let functions: Vec<&str> = functions_of_holders().collect();
-    let values = [(&schema as _, Type::TEXT), (&functions as _, Type::TEXT_ARRAY)];
+    let functions = &OF_HOLDERS[..];
+    let values = [(&name as _, Type::TEXT), (&functions as _, Type::TEXT_ARRAY)];
     let rows = sessions.query(RIGHTS, &values).await?;
     let lacking = rows.first().map(|row| (row.get(0), row.get(1)));
     let (role, missing): (String, Vec<String>) = lacking.unwrap_or_default();
     if !missing.is_empty() {
-        let found = format!("{role} may not call {} in {schema}", missing.join(", "));
+        let found = format!("{role} may not call {} in {name}", missing.join(", "));
         let remedy = format!("let the owner run `leasehold schema --holder {role} --install`");
         return Ok(topic.danger(found, "locking fails", &remedy));
     }
     let remedy = "let the owner of the database run `leasehold schema --install`";
-    Ok(match Statements::new(settings).check(sessions).await {
-        Ok(()) => topic.ok(format!("{role} may use the schema {schema}, of this release")),
+    Ok(match schema::check(sessions).await {
+        Ok(()) => topic.ok(format!("{role} may use the schema {name}, of this release")),
         Err(missing) if error::lacks_schema(&missing) => {
-            let found = format!("the schema {schema} is not there, or not all of it");
+            let found = format!("the schema {name} is not there, or not all of it");
             topic.warning(found, "roles that may not make it are refused", remedy)
         }
         Err(error) => topic.danger(error.to_string(), "nothing can be locked", remedy),

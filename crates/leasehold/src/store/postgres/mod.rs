@@ -1,8 +1,9 @@
 //! Locks in a PostgreSQL database.
 //!
-//! Leasehold connects only to servers that [`PostgresOptions`] and URLs name. Each operation is one
-//! transaction of two round trips around [`leasehold_core::model::step`]. No session is held for a
-//! lock, so a pooler may be in between. The manual for operators is [`Postgres::MANUAL`].
+//! Leasehold connects only to servers that [`PostgresOptions`] and URLs name. A request for a name
+//! that nobody awaits is one statement. Any other request is one transaction of two round trips
+//! around [`leasehold_core::model::step`]. No session is held for a lock, so a pooler may be in
+//! between. The manual for operators is [`Postgres::MANUAL`].
 
 mod chores;
 mod connection;
@@ -14,14 +15,16 @@ mod options;
 mod record;
 mod schema;
 mod step;
+mod thin;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Error, LockName, Operation, Reply, StoreError,
-    StoreErrorKind, Take,
+    Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
+    StoreErrorKind,
 };
 use tokio::time::{Instant, sleep};
 
@@ -29,10 +32,9 @@ use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
+use self::listing::names;
 pub use self::options::{PostgresOptions, SslMode};
 pub use self::schema::PostgresRoles;
-use self::schema::Statements;
-use self::step::Steps;
 use super::options::OFFSET;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
@@ -40,6 +42,9 @@ use crate::process::MadeIn;
 
 /// The pause before a step is tried again, while a fenced transaction of its name is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
+
+/// The errors for a record that nobody can read.
+const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
 
 /// A PostgreSQL database.
 ///
@@ -62,8 +67,7 @@ pub struct Postgres {
 struct Shared {
     settings: PostgresOptions,
     sessions: Sessions,
-    statements: Statements,
-    inboxes: Arc<Inboxes>,
+    inboxes: Inboxes,
     warnings: Arc<Warnings>,
     upkeep: Arc<Upkeep>,
 }
@@ -100,9 +104,9 @@ impl Postgres {
         let store = Self::closed(options)?;
         let opened = store.clone();
         on_keeper(Box::pin(async move {
-            let Shared { sessions, statements, warnings, settings, .. } = &*opened.shared;
+            let Shared { sessions, warnings, settings, .. } = &*opened.shared;
             sessions.connect(settings).await?;
-            statements.prepare(sessions).await?;
+            schema::prepare(sessions).await?;
             sessions.ask_boot(Duration::ZERO, false).await?;
             warnings.add_trouble(doctor::of_server(sessions, settings).await?);
             Ok(())
@@ -122,22 +126,20 @@ impl Postgres {
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
         let installing = async move {
-            let Shared { sessions, statements, settings, .. } = &*store.shared;
+            let Shared { sessions, settings, .. } = &*store.shared;
             sessions.connect(settings).await?;
-            statements.install(sessions, &roles).await
+            schema::install(sessions, &roles).await
         };
         Ok(on_keeper(Box::pin(installing)).await?)
     }
 
     /// A store that has not been connected.
-    fn closed(options: PostgresOptions) -> Result<Self, Error> {
-        let settings = options;
+    fn closed(settings: PostgresOptions) -> Result<Self, Error> {
         settings.check()?;
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
-        let statements = Statements::new(&settings);
-        let upkeep = Arc::new(Upkeep::new(sessions.clone(), statements.clone()));
-        let shared = Shared { settings, sessions, statements, inboxes, warnings, upkeep };
+        let upkeep = Arc::new(Upkeep::new(sessions.clone()));
+        let shared = Shared { settings, sessions, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -175,73 +177,116 @@ impl Shared {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         self.upkeep.note_use();
         self.sessions.reckon_with(&operation).await?;
-        let store = (&self.sessions, &self.statements);
-        match &operation {
-            Operation::List { prefix, limit } => listing::list(store, prefix, *limit).await,
+        let sessions = &self.sessions;
+        match operation {
+            Operation::Keep(leases) => self.keep(leases).await,
+            Operation::List { prefix, limit } => {
+                let (now, names) = names(sessions, (&prefix, ""), limit, false).await?;
+                let names = names.into_iter().map(|(name, _)| name).collect();
+                Ok(Answer::new(now, Reply::Names(names)))
+            }
             Operation::ListPage { prefix, after, keys } => {
-                listing::page(store, prefix, after.as_deref(), *keys).await
-            }
-            Operation::On { name, action: action @ Action::Look { .. } } => {
-                self.steps().look(name, action).await
-            }
-            Operation::On { action: Action::Take(Take { from, claim, .. }), .. }
-                if from.is_some() || claim.is_some() =>
-            {
-                self.step_once_free(&operation).await
-            }
-            Operation::On { name, action: Action::Take(take) }
-                if take.waits
-                    && take.place.is_none()
-                    && !self.inboxes.hears(take.request.id.client) =>
-            {
-                // The first request does not wait: for a lock that is free, no session has to
-                // listen.
-                let tried = take.clone().with_waits(false);
-                let trying = Operation::On { name: name.clone(), action: Action::Take(tried) };
-                let answer = self.step(&trying).await?;
-                match answer.reply {
-                    Reply::Busy { .. } | Reply::Refused(_) => {
-                        self.inboxes.note_waiting();
-                        self.inboxes.hear(take.request.id.client).await;
-                        self.step(&operation).await
-                    }
-                    _ => Ok(answer),
+                let beyond = after.as_deref().unwrap_or_default();
+                let (now, names) = names(sessions, (&prefix, beyond), keys, true).await?;
+                let mut page = Page::default();
+                for (name, is_used) in &names {
+                    page.scan(name, *is_used, keys);
                 }
+                Ok(Answer::new(now, Reply::Page(page)))
             }
-            _ => self.step(&operation).await,
+            Operation::On { name, action } => self.on(&name, action).await,
+            _ => Err(StoreError::unknown_request()),
         }
     }
 
-    fn steps(&self) -> Steps<'_> {
-        Steps { sessions: &self.sessions, statements: &self.statements }
+    async fn on(&self, name: &LockName, mut action: Action) -> Result<Answer, StoreError> {
+        let sessions = &self.sessions;
+        let mut deaf = None;
+        let done = match &mut action {
+            Action::Look { .. } => Some(step::look(sessions, name, &action).await?),
+            Action::Take(take) if take.from.is_some() || take.claim.is_some() => {
+                return self.step_once_free(name, &action).await;
+            }
+            Action::Take(take) => {
+                let done = thin::take(sessions, name, take).await?;
+                let client = take.request.id.client;
+                if take.waits && take.place.is_none() && !self.inboxes.hears(client) {
+                    // The first request does not wait: for a lock that is free, no session has to
+                    // listen.
+                    deaf = Some(client);
+                    take.waits = false;
+                }
+                done
+            }
+            Action::End(end) => thin::end(sessions, name, end).await?,
+            _ => None,
+        };
+        if let Some(done) = done {
+            return Ok(done);
+        }
+        let answer = self.step(name, &action).await?;
+        let (Some(client), Action::Take(take)) = (deaf, &mut action) else { return Ok(answer) };
+        if !matches!(answer.reply, Reply::Busy { .. } | Reply::Refused(_)) {
+            return Ok(answer);
+        }
+        self.inboxes.hear(client).await;
+        take.waits = true;
+        self.step(name, &action).await
     }
 
-    async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
-        let (answer, messages) = self.steps().apply(operation).await?;
+    /// Renews leases: those that nobody awaits by one statement, and each other one by a step.
+    async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
+        let (mut now, kept) = thin::keep(&self.sessions, &leases).await?.unzip();
+        let kept = kept.unwrap_or_default();
+        let keeping = leases.into_iter().enumerate().map(|(at, (name, keep))| {
+            let is_kept = kept.contains(&at);
+            async move {
+                if is_kept {
+                    return Ok((None, Reply::Kept { contended: false }));
+                }
+                match self.step(&name, &Action::Keep(keep)).await {
+                    Ok(answer) => Ok((answer.now, answer.reply)),
+                    // The error ends this lease, and no other lease that is kept with it.
+                    Err(error) if UNREADABLE.contains(&error.kind()) => Ok((None, Reply::NotHeld)),
+                    Err(error) => Err(error),
+                }
+            }
+        });
+        let mut replies = Vec::new();
+        for answered in join_all(keeping).await {
+            let (at, reply) = answered?;
+            now = now.or(at);
+            replies.push(reply);
+        }
+        let reply = Reply::Many(replies);
+        Ok(match now {
+            Some(now) => Answer::new(now, reply),
+            None => Answer::untimed(reply),
+        })
+    }
+
+    async fn step(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        let (answer, messages) = step::apply(&self.sessions, name, action).await?;
         self.inboxes.tell(&messages).await;
-        if let Operation::On { action: Action::Take(take), .. } = operation
+        if let Action::Take(take) = action
             && matches!(answer.reply, Reply::Queued(_))
         {
-            self.inboxes.note_waiting();
             self.inboxes.hear(take.request.id.client).await;
         }
         Ok(answer)
     }
 
-    /// Like [`step`](Self::step), for an operation that grants a token and cannot wait in the
-    /// queue. While a fenced transaction is open, the operation is tried again and again, until the
-    /// timeout.
-    async fn step_once_free(&self, operation: &Operation) -> Result<Answer, StoreError> {
+    /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
+    /// While a fenced transaction is open, the action is tried again and again, until the timeout.
+    async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
         loop {
-            let answer = self.step(operation).await?;
+            let answer = self.step(name, action).await?;
             if !matches!(answer.reply, Reply::Busy { .. }) {
                 return Ok(answer);
             }
             if Instant::now() + HELD_BACK_PAUSE >= give_up {
-                let Operation::On { name, .. } = operation else { return Ok(answer) };
-                let store = (&self.sessions, &self.statements);
-                return Err(held_back::refusal(store, std::slice::from_ref(name)).await);
+                return Err(held_back::refusal(&self.sessions, name).await);
             }
             sleep(HELD_BACK_PAUSE).await;
         }
@@ -253,6 +298,8 @@ impl Store for Postgres {
         Capabilities {
             claims_first: false,
             durable: true,
+            // Every role of the database may notify.
+            hears_anybody: true,
             local_tokens: true,
             permits: true,
             // Releases are not published, because each notification wakes every listening session

@@ -1,28 +1,73 @@
-//! The record of a name in its row, as text.
+//! The record of a name in its row. A hold that nobody awaits is in the columns; any other record
+//! is its text.
 
-use leasehold_core::model::{Gate, Record, State, UnreadableRecord};
+use leasehold_core::model::text::{self, UnreadableRecord};
+use leasehold_core::model::{Gate, Record, State};
 use leasehold_core::{LockName, Now, StoreError, StoreErrorKind};
+use tokio_postgres::Row;
+
+/// What a row says about the record, in the columns of the same names.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) hold: Option<String>,
+    pub(crate) record: Option<String>,
+    /// From then on nothing of the record counts, unless something changes.
+    pub(crate) free_from_us: i64,
+    /// Until then the name is in use, unless something changes.
+    pub(crate) used_until_us: i64,
+}
+
+impl Columns {
+    pub(crate) fn of(record: &Record) -> Self {
+        if record.is_empty() {
+            return Self::default();
+        }
+        let (used_until_us, free_from_us) = ends(record);
+        let mut columns = Self { free_from_us, used_until_us, ..Self::default() };
+        match &record.gate {
+            Some(gate @ Gate { state: State::Held(hold), .. })
+                if hold.token.is_some() && record.queue.is_empty() && record.closed.is_empty() =>
+            {
+                columns.hold = Some(text::gate(&gate.state, 0));
+            }
+            _ => columns.record = Some(record.to_text()),
+        }
+        columns
+    }
+}
 
 /// Reads the record of a row; an empty record if the name has no row.
-pub(crate) fn read(name: &LockName, text: Option<&str>) -> Result<Record, StoreError> {
-    let Some(text) = text else { return Ok(Record::default()) };
-    Record::from_text(text).map_err(|unreadable| {
+pub(crate) fn read(name: &LockName, row: &Row) -> Result<Record, StoreError> {
+    let (hold, record): (Option<&str>, Option<&str>) = (row.get("hold"), row.get("record"));
+    let read = match (hold, record) {
+        (_, Some(text)) => Record::from_text(text),
+        (None, None) => Ok(Record::default()),
+        (Some(hold), None) => held(hold, row.get("free_from_us")).ok_or(UnreadableRecord::Damaged),
+    };
+    read.map_err(|unreadable| {
         let kind = match unreadable {
             UnreadableRecord::Version(_) => StoreErrorKind::Version,
             _ => StoreErrorKind::Corrupt,
         };
         let text = format!(
-            "{unreadable}: {:?}; with nobody at work, delete its rows in the tables `lock` and \
-             `token`, or use the release of leasehold that has written them",
+            "{unreadable}: {:?}; with nobody at work, delete its row in the table `lease`, or use \
+             the release of leasehold that has written it",
             name.as_str()
         );
         StoreError::new(kind, text)
     })
 }
 
+/// The record of a hold that the columns say.
+fn held(hold: &str, free_from_us: i64) -> Option<Record> {
+    let state = text::read_gate(hold)?;
+    let until_ms = u64::try_from(free_from_us).ok()?.checked_div(1_000)?.checked_sub(1)?;
+    Some(Record { gate: Some(Gate { state, until_ms }), ..Record::default() })
+}
+
 /// Until when the name is in use, and until when anything of its record counts, unless something
 /// changes: in µs.
-pub(crate) fn ends(record: &Record) -> (i64, i64) {
+fn ends(record: &Record) -> (i64, i64) {
     let (used_ms, gate_ms) = match &record.gate {
         None => (0, 0),
         Some(Gate { state, until_ms }) => match state {

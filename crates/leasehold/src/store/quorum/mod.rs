@@ -180,6 +180,7 @@ impl Store for Quorum {
         Capabilities {
             claims_first: true,
             durable: all(|can| can.durable),
+            hears_anybody: false,
             local_tokens: all(|can| can.local_tokens),
             permits: false,
             publishes_releases: all(|can| can.publishes_releases),

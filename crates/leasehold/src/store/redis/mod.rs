@@ -189,6 +189,7 @@ impl Redis {
             claims_first: false,
             durable: true,
             // The counter of an `RFencedLock` leaves no room for tokens between two grants.
+            hears_anybody: false,
             local_tokens: settings.layout != LayoutName::RedissonFenced,
             permits: keeps_a_record,
             publishes_releases: !is_plain,

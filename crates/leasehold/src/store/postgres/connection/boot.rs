@@ -7,66 +7,49 @@ use std::time::{Duration, Instant};
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::types::Type;
 
-use super::error;
+use super::Taken;
 use crate::mutex::Mutex;
 use crate::store::postgres::options::PostgresOptions;
 
 /// The facts about the row at one store.
 #[derive(Debug)]
 pub(crate) struct Boot {
-    schema: String,
+    /// How a step begins. The settings override those of the role.
+    pub(crate) begin: String,
     /// Whether nothing new is granted while something may be forgotten.
-    is_guarded: bool,
+    pub(crate) is_guarded: bool,
     /// The longest lease that this store has reported to the database, in µs.
     longest_us: AtomicU64,
-    /// The cluster and the timeline that the last session has found.
-    found: Mutex<Option<String>>,
     /// When the row was last read, and for how long after that nothing new is granted.
     pause: Mutex<Option<(Instant, Duration)>>,
-}
-
-/// The meaning of the row for a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// Nothing is forgotten.
-    Known,
-    /// Nothing new is granted for this long.
-    Quarantine(Duration),
-    /// No client has checked yet.
-    Unknown,
 }
 
 impl Boot {
     pub(crate) fn new(settings: &PostgresOptions) -> Self {
         let span = settings.quarantine();
         Self {
-            schema: settings.schema.clone(),
+            // A client that stops between the halves of a step delays others by one second. If a
+            // client has given up, its request must not go on waiting in the server.
+            begin: format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                 SET LOCAL idle_in_transaction_session_timeout = '1s'; \
+                 SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = 0; \
+                 SET LOCAL synchronous_commit = 'on'",
+                settings.timeout.as_millis()
+            ),
             is_guarded: span.is_some(),
             longest_us: AtomicU64::new(span.map_or(0, micros)),
-            found: Mutex::default(),
             pause: Mutex::default(),
         }
     }
 
-    /// Whether this store uses the row at all.
-    pub(super) fn is_needed(&self) -> bool {
-        self.is_guarded
-    }
-
-    /// The meaning of a row that a step has read.
-    pub(crate) fn start(&self, row: Option<i64>, now_us: i64) -> Start {
-        if !self.is_needed() {
-            return Start::Known;
-        }
-        match row {
-            None => Start::Unknown,
-            Some(from_us) if from_us > now_us => {
-                Start::Quarantine(Duration::from_micros(from_us.abs_diff(now_us)))
-            }
-            Some(_) => Start::Known,
-        }
+    /// For how long nothing new is granted, as a step has read it. `None` if no client has asked
+    /// yet what is forgotten.
+    pub(crate) fn left(&self, row: Option<i64>, now_us: i64) -> Option<Duration> {
+        let from_us = if self.is_guarded { row? } else { 0 };
+        Some(Duration::from_micros(u64::try_from(from_us - now_us).unwrap_or(0)))
     }
 
     /// The ttl of an operation, if it is longer than all that were reported to the database.
@@ -76,13 +59,8 @@ impl Boot {
             Operation::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
             _ => None,
         };
-        longest
-            .filter(|ttl| self.is_guarded && micros(*ttl) > self.longest_us.load(Ordering::Relaxed))
-    }
-
-    /// Records that leases of this length were reported to the database.
-    pub(crate) fn note_longest(&self, longest: Duration) {
-        self.longest_us.fetch_max(micros(longest), Ordering::Relaxed);
+        let known = self.longest_us.load(Ordering::Relaxed);
+        longest.filter(|ttl| self.is_guarded && micros(*ttl) > known)
     }
 
     /// The rest of the quarantine, as of the last read of the row.
@@ -92,58 +70,27 @@ impl Boot {
         left.filter(|left| self.is_guarded && !left.is_zero())
     }
 
-    /// Asks over a new session, unless its server has the data of the earlier sessions. The data
-    /// differ if the server is another one, was promoted, or had its data replaced.
-    pub(super) async fn greet(
-        &self,
-        (client, server): (&Client, &str),
-        found: &str,
-    ) -> Result<(), StoreError> {
-        if !self.is_guarded || self.found.lock().as_deref() == Some(found) {
-            return Ok(());
-        }
-        match self.ask((client, server), Duration::ZERO, false).await {
-            // A later step reports this.
-            Err(error) if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied => {
-                let ended = client.batch_execute("ROLLBACK").await;
-                ended.map_err(|failure| error::request(server, failure))?;
-            }
-            asked => {
-                asked?;
-                *self.found.lock() = Some(found.to_owned());
-            }
-        }
-        Ok(())
-    }
-
     /// Asks whether anything is forgotten, for leases of this length. An operator may declare that
     /// nothing is forgotten.
     pub(super) async fn ask(
         &self,
-        (client, server): (&Client, &str),
+        taken: &Taken,
         longest: Duration,
         is_over: bool,
     ) -> Result<(), StoreError> {
+        if !self.is_guarded {
+            return Ok(());
+        }
         let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
-        let schema = &self.schema;
-        let text = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-             SET LOCAL synchronous_commit = 'on'; \
-             SELECT * FROM {schema}.boot_2({longest_us}, {is_over}); COMMIT"
-        );
+        let span = i64::try_from(longest_us).unwrap_or(i64::MAX);
+        let values = [(&span as _, Type::INT8), (&is_over as _, Type::BOOL)];
         let asked = Instant::now();
-        let messages = client.simple_query(&text).await;
-        let messages = messages.map_err(|failure| error::request(server, failure))?;
-        let number = |column: usize| {
-            messages.iter().find_map(|message| match message {
-                SimpleQueryMessage::Row(row) => row.get(column)?.parse::<i64>().ok(),
-                _ => None,
-            })
-        };
-        let (Some(now_us), Some(from_us)) = (number(0), number(1)) else {
-            let text = format!("{server}: it has not said what it may have forgotten");
-            return Err(StoreError::new(StoreErrorKind::Corrupt, text));
-        };
+        taken.batch(&self.begin).await?;
+        let rows = taken.query("SELECT * FROM leasehold.boot_3($1, $2)", &values).await?;
+        taken.batch("COMMIT").await?;
+        self.longest_us.fetch_max(longest_us, Ordering::Relaxed);
+        let times = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
+        let (now_us, from_us): (i64, i64) = times;
         let left = u64::try_from(from_us - now_us).unwrap_or(0);
         *self.pause.lock() = Some((asked, Duration::from_micros(left)));
         Ok(())

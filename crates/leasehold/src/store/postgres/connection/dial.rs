@@ -1,57 +1,62 @@
-//! Opening a session: the server, TLS, the login, and the check that the server is a usable
-//! primary.
+//! Opening a session: the server, TLS, the login.
+//!
+//! A login may wait in the server, for example for a lock on a catalog. The server does not notice
+//! that its client has gone, so the dialer counts such a login until it has ended.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
-use tokio::time::{Instant, timeout_at};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 use tokio_postgres::config::SslMode as DriverSslMode;
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::ClientConfig;
 
+use super::direct::{SSL_REQUEST, cancel_request};
 use super::error;
+use super::greeting::greet;
 use crate::store::options::Server;
 use crate::store::postgres::options::PostgresOptions;
 
 /// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";
 
-/// The oldest usable server: 15, which the tests run on.
-const OLDEST: i32 = 150_000;
-
-/// The first statement in each new session. The version tells whether the server is PostgreSQL.
-const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
-    version(), current_setting('server_encoding'), \
-    CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(' ', \
-        (SELECT c.system_identifier FROM pg_control_system() c), \
-        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) ELSE '' END";
-
-/// Servers that speak the protocol, but lack features that the locks need, by a part of their
-/// `version()`.
-const IMITATIONS: [&str; 4] = ["CockroachDB", "-YB-", "Materialize", "RisingWave"];
+/// How long a cancel request may take: a minute.
+const CANCEL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Opens sessions.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     settings: PostgresOptions,
-    /// Each server with its TLS configuration.
-    servers: Vec<(Server, Option<Arc<ClientConfig>>)>,
-    /// The server to dial first. A caller that gives up while it dials leaves this at the server
-    /// after the one that did not answer.
+    servers: Vec<Place>,
+    /// The server to dial first: the one after a server that does not answer.
     first: AtomicUsize,
+}
+
+/// A server to dial.
+#[derive(Debug)]
+struct Place {
+    server: Server,
+    tls: Option<Arc<ClientConfig>>,
+    /// Each login that nobody waits for any more has a copy.
+    overdue: Arc<()>,
 }
 
 /// A session that is not driven yet.
 pub(crate) struct Dialed {
     pub(crate) client: Client,
     pub(crate) driver: Driver,
-    /// The server, as messages name it.
+    /// The server, as messages name it, and its place among the dialer's.
     pub(crate) server: String,
-    /// The cluster and its timeline: another cluster or timeline may have forgotten something.
-    pub(crate) found: String,
+    pub(crate) at: usize,
+    /// Whether nobody is in between who could give the session to another client.
+    pub(crate) is_direct: bool,
 }
 
 /// The driver of a session, which sends and receives.
@@ -63,54 +68,32 @@ pub(crate) enum Driver {
 type TlsConnection =
     Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
 
-/// The server to dial first after an attempt. An attempt that is given up leaves the next server.
-struct NextFirst<'a> {
-    first: &'a AtomicUsize,
-    at: usize,
-}
-
-impl Drop for NextFirst<'_> {
-    fn drop(&mut self) {
-        self.first.store(self.at, Ordering::Relaxed);
-    }
-}
-
 impl Dialer {
     /// A dialer for the servers of the URL, or for the server at which to listen.
     pub(crate) fn new(
         settings: &PostgresOptions,
         servers: &[Server],
-    ) -> Result<Self, leasehold_core::InvalidInput> {
+    ) -> Result<Arc<Self>, leasehold_core::InvalidInput> {
         let servers = servers.iter().map(|server| {
             let tls = settings.tls_for(server)?;
-            Ok((server.clone(), tls))
+            Ok(Place { server: server.clone(), tls, overdue: Arc::new(()) })
         });
         let servers = servers.collect::<Result<_, _>>()?;
-        Ok(Self { servers, settings: settings.clone(), first: AtomicUsize::new(0) })
+        Ok(Arc::new(Self { servers, settings: settings.clone(), first: AtomicUsize::new(0) }))
     }
 
     /// Opens a session with the first server that is a primary. Begins with the server that was
     /// one the last time.
-    pub(crate) async fn dial(&self) -> Result<Dialed, StoreError> {
+    pub(crate) async fn dial(self: &Arc<Self>) -> Result<Dialed, StoreError> {
         let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout());
         let (first, count) = (self.first.load(Ordering::Relaxed), self.servers.len());
-        for (at, (server, tls)) in self.servers.iter().enumerate().cycle().skip(first).take(count) {
-            let mut next = NextFirst { first: &self.first, at: (at + 1) % count };
-            let give_up = Instant::now() + limit;
-            let opening = async { greeted(self.dial_one(server, tls.as_ref()).await?).await };
-            match timeout_at(give_up, opening).await {
-                Ok(Ok(dialed)) => {
-                    next.at = at;
+        for at in (0..count).cycle().skip(first).take(count) {
+            match self.dial_at(at, limit).await {
+                Ok(dialed) => {
+                    self.first.store(at, Ordering::Relaxed);
                     return Ok(dialed);
                 }
-                Ok(Err(failure)) => {
-                    next.at = first;
-                    failures.push(failure);
-                }
-                Err(_) => {
-                    let server = server.to_string();
-                    failures.push(error::too_slow(&server, "opening a session", limit));
-                }
+                Err(failure) => failures.push(failure),
             }
         }
         let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
@@ -122,15 +105,63 @@ impl Dialer {
         Err(StoreError::new(worst.kind(), all.join("; ")).with_source(worst))
     }
 
-    async fn dial_one(
-        &self,
-        server: &Server,
-        tls: Option<&Arc<ClientConfig>>,
-    ) -> Result<Dialed, StoreError> {
+    /// Opens a session with one server, unless a login is overdue there.
+    async fn dial_at(self: &Arc<Self>, at: usize, limit: Duration) -> Result<Dialed, StoreError> {
+        let late = || {
+            let server = self.servers[at].server.to_string();
+            error::too_slow(&server, "opening a session", limit)
+        };
+        if Arc::strong_count(&self.servers[at].overdue) > 1 {
+            return Err(late());
+        }
+        let dialing = tokio::spawn(Arc::clone(self).open(at));
+        match timeout(limit, dialing).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(_)) => Err(StoreError::unknown_request()), // the runtime ends
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// Opens a session, and goes on with that although nobody may wait for it any more, for as long
+    /// as the server answers others.
+    async fn open(self: Arc<Self>, at: usize) -> Result<Dialed, StoreError> {
+        let limit = self.settings.connect_timeout();
+        let mut opening = std::pin::pin!(self.log_in(at));
+        let mut overdue = None;
+        loop {
+            if let Ok(opened) = timeout(limit, opening.as_mut()).await {
+                return opened;
+            }
+            overdue.get_or_insert_with(|| Arc::clone(&self.servers[at].overdue));
+            if !self.is_answering(at).await {
+                let server = self.servers[at].server.to_string();
+                return Err(error::too_slow(&server, "opening a session", limit));
+            }
+        }
+    }
+
+    /// Whether a server, or the pooler before it, answers at all.
+    pub(crate) async fn is_answering(&self, at: usize) -> bool {
+        let asking = ask(self.servers[at].server.clone(), SSL_REQUEST.to_vec());
+        matches!(timeout(self.settings.timeout, asking).await, Ok(Ok(1)))
+    }
+
+    /// Asks a pooler to end what a session waits for. Nothing depends on its arrival.
+    ///
+    /// PgBouncer 1.18 ends itself if a client goes before its cancel request is done.
+    pub(crate) async fn cancel(&self, at: usize, client: &Client) {
+        if let Ok(message) = cancel_request(client).await {
+            let asking = ask(self.servers[at].server.clone(), message.to_vec());
+            tokio::spawn(timeout(CANCEL_LIMIT, asking));
+        }
+    }
+
+    async fn log_in(&self, at: usize) -> Result<Dialed, StoreError> {
+        let Place { server, tls, .. } = &self.servers[at];
         let name = server.to_string();
         let config = self.config(server, tls.is_some()).await?;
-        let failed = |failure| error::opening(&name, failure);
-        let (client, driver) = match tls {
+        let failed = |failure| error::request(&name, failure);
+        let (client, mut driver) = match tls {
             Some(tls) => {
                 let tls = MakeRustlsConnect::new(ClientConfig::clone(tls));
                 let (client, connection) = config.connect(tls).await.map_err(failed)?;
@@ -141,7 +172,15 @@ impl Dialer {
                 (client, Driver::Plain(Box::new(connection)))
             }
         };
-        Ok(Dialed { client, driver, server: name, found: String::new() })
+        // Nobody drives the session yet, so this function does so meanwhile.
+        let is_direct = tokio::select! {
+            greeted = greet(&client, &name, &self.settings) => greeted?,
+            () = driver.listen(|_, _| {}) => {
+                let text = format!("{name}: it ended the session at once");
+                return Err(StoreError::new(StoreErrorKind::Unreachable, text));
+            }
+        };
+        Ok(Dialed { client, driver, server: name, at, is_direct })
     }
 
     async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {
@@ -170,54 +209,27 @@ impl Dialer {
     }
 }
 
-/// The session, if its server is usable. Nobody drives the session yet, so this function does so
-/// meanwhile.
-async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
-    let Dialed { client, driver, server, found } = &mut dialed;
-    tokio::select! {
-        greeted = greet(client, server) => *found = greeted?,
-        () = driver.listen(|_, _| {}) => {
-            let text = format!("{server}: it ended the session at once");
-            return Err(StoreError::new(StoreErrorKind::Unreachable, text));
+/// Sends a message that needs no session, and waits for a byte, or for the end.
+async fn ask(server: Server, message: Vec<u8>) -> io::Result<usize> {
+    let Server { host, port } = &server;
+    match server.is_socket() {
+        true => {
+            let path = format!("{host}/.s.PGSQL.{port}");
+            exchange(UnixStream::connect(path).await?, &message).await
         }
+        false => exchange(TcpStream::connect((host.as_str(), *port)).await?, &message).await,
     }
-    Ok(dialed)
+}
+
+async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    message: &[u8],
+) -> io::Result<usize> {
+    stream.write_all(message).await?;
+    stream.read(&mut [0]).await
 }
 
 /// The reason for which a program gave no password.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NoPassword(Box<dyn std::error::Error + Send + Sync>);
-
-/// Refuses a server that cannot keep locks, or cannot do so now. Returns the cluster and its
-/// timeline.
-async fn greet(client: &Client, server: &str) -> Result<String, StoreError> {
-    let row = client.query_typed_one(GREETING, &[]).await;
-    let row = row.map_err(|failure| error::opening(server, failure))?;
-    let (is_standby, number): (bool, i32) = (row.get(0), row.get(1));
-    let (version, encoding): (String, String) = (row.get(2), row.get(3));
-    let unsupported = |text: String| {
-        Err(StoreError::new(StoreErrorKind::Unsupported, format!("{server}: {text}")))
-    };
-    if IMITATIONS.iter().any(|name| version.contains(name)) {
-        let name = version.split_whitespace().next().unwrap_or_default().to_owned();
-        return unsupported(format!(
-            "it is {name}, which has not all of PostgreSQL that locks need (row locks that \
-             grants respect, advisory locks, LISTEN)"
-        ));
-    }
-    if number < OLDEST {
-        let major = number / 10_000;
-        return unsupported(format!("it is PostgreSQL {major}, and the locks need 15 or newer"));
-    }
-    if encoding != "UTF8" {
-        return unsupported(format!(
-            "the database has the encoding {encoding}: give one with UTF8"
-        ));
-    }
-    if is_standby {
-        let text = format!("{server}: it is a standby: name the primary, or both, HOST,HOST");
-        return Err(StoreError::new(StoreErrorKind::Unreachable, text));
-    }
-    Ok(row.get(4))
-}

@@ -1,6 +1,7 @@
 //! Turns failures of the driver and of the server into errors of the store.
 
 use std::error::Error as _;
+use std::iter::successors;
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
@@ -29,25 +30,13 @@ const TRANSACTION_TIMEOUT: &str = "25P04";
 pub(crate) fn request(server: &str, error: Error) -> StoreError {
     let (kind, text) = match error.as_db_error() {
         Some(refusal) => (kind(refusal), said(refusal)),
-        None => (StoreErrorKind::Unreachable, causes(&error)),
+        None => {
+            let causes = successors(error.source(), |cause| (*cause).source());
+            let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+            (StoreErrorKind::Unreachable, one_line(&text))
+        }
     };
     StoreError::new(kind, format!("{server}: {text}")).with_source(error)
-}
-
-/// Like [`request`], for a session that could not be opened.
-pub(crate) fn opening(server: &str, error: Error) -> StoreError {
-    let is_refusal = error.as_db_error().is_some();
-    let opened = request(server, error);
-    match is_refusal {
-        true => opened,
-        false => StoreError::new(
-            StoreErrorKind::Unreachable,
-            format!(
-                "{opened} (is a PostgreSQL server there, with or without TLS as `sslmode` says?)"
-            ),
-        )
-        .with_source(opened),
-    }
 }
 
 pub(crate) fn too_slow(server: &str, what: &str, limit: Duration) -> StoreError {
@@ -137,10 +126,14 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
     }
 }
 
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The server's message on one short line, with the code that its manual explains.
 fn said(refusal: &DbError) -> String {
     let text: String = refusal.message().chars().take(MAX_SAID).collect();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(&text);
     let remedy = match refusal.code() {
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
             ": print what a role needs by `leasehold schema --holder ROLE`, for the owner to run"
@@ -154,17 +147,6 @@ fn said(refusal: &DbError) -> String {
         _ => "",
     };
     format!("{text} ({}){remedy}", refusal.code().code())
-}
-
-/// The text of a driver's error and of its causes.
-fn causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 -- the server has crashed or was promoted. Nothing is lost on the same timeline, if the disk keeps
 -- its data. Otherwise nothing new is granted for as long as
 -- an earlier lease may last.
-CREATE FUNCTION leasehold.boot_2(longest_us bigint, is_over boolean)
+CREATE FUNCTION leasehold.boot_3(longest_us bigint, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -22,9 +22,11 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
   END IF;
-  PERFORM pg_advisory_xact_lock(leasehold.hold_2('')); -- no lock has an empty name
-  now_us := leasehold.clock_2();
-  this := leasehold.history_2();
+  -- One client at a time. Only the owner may take this lock. It needs no write, so the commit waits
+  -- for no standby.
+  LOCK TABLE leasehold.boot IN SHARE ROW EXCLUSIVE MODE;
+  now_us := leasehold.clock_3();
+  this := leasehold.history_3();
   SELECT n.value INTO known FROM leasehold.number n WHERE n.name = 'history';
   SELECT n.value INTO longest FROM leasehold.number n WHERE n.name = 'longest';
   SELECT b.* INTO before FROM leasehold.boot b WHERE b.one;
@@ -66,7 +68,7 @@ $$;
 -- A number for the present history of the data: this cluster, this timeline, and the table as it
 -- was created here. A promotion begins a new timeline. Data from a dump are in other tables, or in
 -- another cluster.
-CREATE FUNCTION leasehold.history_2() RETURNS bigint
+CREATE FUNCTION leasehold.history_3() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT hashtextextended(concat_ws(' ',
     (SELECT c.system_identifier FROM pg_control_system() AS c),

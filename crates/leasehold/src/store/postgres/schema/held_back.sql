@@ -1,16 +1,14 @@
--- The transactions that hold names back, for all names or for some. A row has the process (NULL for
--- a prepared transaction) and the name of the application. The row also has the time for which the
--- transaction has been open, if this role may see that.
-CREATE FUNCTION leasehold.held_back_2(names text[])
-RETURNS TABLE (name text, pid int, application text, open_us bigint)
+-- Describes the transactions that hold a name back: the process, the application, and, if this role
+-- may see that, for how long the transaction has been open.
+CREATE FUNCTION leasehold.held_back_3(wanted text) RETURNS SETOF text
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT wanted.name, k.pid, a.application_name,
-    (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint
-  FROM pg_locks k
-  JOIN unnest(coalesce(names, ARRAY(SELECT l.name FROM leasehold.lock l))) AS wanted (name)
-    ON leasehold.hold_2(wanted.name) = (k.classid::bigint << 32) | k.objid::bigint
-  LEFT JOIN pg_stat_activity a ON a.pid = k.pid
+  SELECT CASE WHEN k.pid IS NULL THEN 'a prepared transaction' ELSE concat(
+    'process ', k.pid, ' of the server',
+    ', application "' || nullif(a.application_name, '') || '"',
+    ', open for ' || floor(extract(epoch FROM clock_timestamp() - a.xact_start)) || ' s') END
+  FROM pg_locks k LEFT JOIN pg_stat_activity a ON a.pid = k.pid
   WHERE k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
     AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-  ORDER BY wanted.name, k.pid
+    AND (k.classid::bigint << 32) | k.objid::bigint = leasehold.sign_3(wanted)
+  ORDER BY k.pid
 $$;

@@ -1,22 +1,28 @@
--- Removes what dead holders have left under names that nobody has asked for since.
-CREATE FUNCTION leasehold.sweep_2() RETURNS void
+-- Removes the rows of names that have been free for ten seconds, at most ten thousand. Returns
+-- whether there may be more.
+CREATE FUNCTION leasehold.sweep_3() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-  over text;
+  removed bigint;
+  highest bigint;
 BEGIN
-  FOR over IN
-    SELECT name FROM leasehold.lock l FULL JOIN leasehold.token t USING (name)
-    WHERE coalesce(l.kept_until_us, 0) < leasehold.clock_2() LIMIT 200
-  LOOP
-    CONTINUE WHEN NOT pg_try_advisory_xact_lock(leasehold.mutex_2(over));
-    DELETE FROM leasehold.lock l
-    WHERE l.name = over COLLATE "C" AND l.kept_until_us < leasehold.clock_2();
-    IF NOT EXISTS (SELECT FROM leasehold.lock l WHERE l.name = over COLLATE "C")
-      AND leasehold.is_unfenced_2(over)
-    THEN
-      DELETE FROM leasehold.token t WHERE t.name = over COLLATE "C";
-    END IF;
-  END LOOP;
+  -- One client at a time. The lock also keeps `forgotten` as it is until the rows are gone.
+  PERFORM 1 FROM leasehold.number n WHERE n.name = 'forgotten' FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  WITH over AS (
+    DELETE FROM leasehold.lease l WHERE l.ctid = ANY (ARRAY(
+      SELECT o.ctid FROM leasehold.lease o WHERE o.free_from_us < leasehold.clock_3() - 10000000
+      LIMIT 10000 FOR UPDATE SKIP LOCKED))
+    RETURNING l.counter
+  )
+  SELECT count(*), max(over.counter) INTO removed, highest FROM over;
+  UPDATE leasehold.number n SET value = highest WHERE n.name = 'forgotten' AND n.value < highest;
+  DELETE FROM leasehold.released r WHERE NOT EXISTS (
+    SELECT FROM leasehold.lease l WHERE l.name = r.name AND l.fence = r.fence);
+  PERFORM set_config('synchronous_commit', 'off', true);
+  RETURN removed = 10000;
 END
 $$;

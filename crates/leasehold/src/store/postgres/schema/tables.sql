@@ -1,36 +1,36 @@
--- Layout 2: the tables. Only the owner has rights on them; other roles use the functions. A name
--- that is free has no rows.
+-- Layout 3: the tables. Roles that take locks may read and update `lease`, and read `boot`; other
+-- roles use the functions.
 --
--- `record` is the record of the model. `fence` is the token of the exclusive hold, or NULL once its
--- end was noticed. Unless something changes, the name is in use until `used_until_us`, and nothing
--- of the record counts after `kept_until_us`.
-CREATE TABLE leasehold.lock (
-  name text COLLATE "C" PRIMARY KEY,
-  record text NOT NULL,
+-- `lease` has one row for each name in use, and for a minute after that. A grant locks the key of
+-- the row, and nothing else does; `fence` shares that lock until its transaction ends.
+--
+-- `epoch` and `turn` count grants: each 64th grant begins a new epoch, which is a new entry in the
+-- index. So a long transaction elsewhere, which keeps old versions, slows down nobody.
+-- `counter` is the newest token, or place in the queue. A token here is its time in microseconds.
+-- `fence` is the token of the exclusive hold, or NULL once its end was noticed.
+-- `hold` is the gate in the words of the model, if the columns say all: held, and nobody waits.
+-- `record` is the record of the model otherwise. A name that is free has neither.
+-- From `free_from_us` on, nothing of the row counts but its counter. While there is a record, the
+-- name is in use until `used_until_us`, unless something changes.
+CREATE TABLE leasehold.lease (
+  name text COLLATE "C",
+  epoch bigint NOT NULL DEFAULT 0,
+  turn smallint NOT NULL DEFAULT 0,
+  counter bigint NOT NULL,
   fence bigint,
-  used_until_us bigint NOT NULL,
-  kept_until_us bigint NOT NULL
+  free_from_us bigint NOT NULL DEFAULT 0,
+  used_until_us bigint NOT NULL DEFAULT 0,
+  hold text,
+  record text,
+  PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- The newest token of each name in use. Grants write it, and fenced transactions share-lock it.
--- Renewals do not, so a renewal and a fenced transaction do not wait for each other.
--- `released` is the token whose hold ended with a committed transaction. The next step on the name
--- writes that end into the record.
-CREATE TABLE leasehold.token (
+-- Holds that ended with a committed transaction. The next step on the name writes that end into its
+-- row. This is another table so that nobody waits for that transaction.
+CREATE TABLE leasehold.released (
   name text COLLATE "C" PRIMARY KEY,
-  token bigint NOT NULL,
-  released bigint
-) WITH (fillfactor = 50);
-
--- The counters from which tokens and places are drawn. Each counter is for the names of one hash
--- value, and outlives their rows: so the tokens of a name grow, even if the clock was set back
--- after the name was free. One counter for all names would be simpler, but a step locks its counter
--- until its commit is on the disk: all grants would wait for each other.
---
--- Steps on two names of one counter may draw the same token. That does no harm, because only the
--- tokens of one name are compared.
-CREATE TABLE leasehold.counter (bucket int PRIMARY KEY, value bigint NOT NULL)
-WITH (fillfactor = 50);
+  fence bigint NOT NULL
+);
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a
@@ -44,7 +44,8 @@ CREATE UNLOGGED TABLE leasehold.boot (
   made_in oid NOT NULL
 );
 
--- Numbers of the whole store: `layout`, and what `boot` says: `history` and `grants_from` are a
+-- Numbers of the whole store: `layout`; `forgotten`, the highest counter of all rows that were
+-- removed, above which new names begin; and what `boot` says: `history` and `grants_from` are a
 -- copy of its row, and `longest` is the longest possible lease.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
-INSERT INTO leasehold.number VALUES ('layout', 2);
+INSERT INTO leasehold.number VALUES ('layout', 3), ('forgotten', 1577836800000000);

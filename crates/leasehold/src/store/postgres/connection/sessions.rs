@@ -1,0 +1,309 @@
+//! The sessions that carry requests: never more than `connections`.
+//!
+//! A session has its place until the server has ended it, whatever its last request waits for.
+//! A server process that waits for a lock, or for a standby in a commit, does not notice that its
+//! client has gone. So a session that is given up is not closed: its place stays taken until it
+//! answers, or its server answers nobody any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{InvalidInput, Operation, StoreError, StoreErrorKind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::Row;
+
+use super::boot::Boot;
+use super::dial::Dialer;
+use super::error;
+use super::session::{Session, Value};
+use crate::mutex::Mutex;
+use crate::store::pace::Paces;
+use crate::store::postgres::options::PostgresOptions;
+
+/// The sessions of one store.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    shared: Arc<Shared>,
+    pub(crate) timeout: Duration,
+}
+
+struct Shared {
+    dialer: Arc<Dialer>,
+    schema: String,
+    boot: Boot,
+    /// Keeps callers from immediately dialling servers that have just refused another caller. A
+    /// session may be with any of the servers, so all of them share one pace.
+    pace: Paces<()>,
+    places: Arc<Semaphore>,
+    /// The sessions at rest, each with the time since when. The last one is used next.
+    resting: Mutex<Vec<(Session, Instant)>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(settings: &PostgresOptions) -> Result<Self, InvalidInput> {
+        let shared = Shared {
+            dialer: Dialer::new(settings, &settings.servers)?,
+            schema: settings.schema.clone(),
+            boot: Boot::new(settings),
+            pace: Paces::default(),
+            places: Arc::new(Semaphore::new(settings.connections as usize)),
+            resting: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared), timeout: settings.timeout })
+    }
+
+    pub(crate) fn schema(&self) -> &str {
+        &self.shared.schema
+    }
+
+    pub(crate) fn boot(&self) -> &Boot {
+        &self.shared.boot
+    }
+
+    /// Opens the first session. Each server may take as long for that as its time to connect,
+    /// although no request waits so long.
+    pub(crate) async fn connect(&self, settings: &PostgresOptions) -> Result<(), StoreError> {
+        let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout()).sum();
+        let patient = Self { timeout: opening + self.timeout, ..self.clone() };
+        patient.take().await.map(Taken::give_back)
+    }
+
+    /// A session for one caller. Callers are served in the order in which they come.
+    pub(crate) async fn take(&self) -> Result<Taken, StoreError> {
+        let give_up = Instant::now() + self.timeout;
+        let Ok(taken) = timeout_at(give_up, self.rested_or_new(give_up)).await else {
+            let text = format!("no session was free or opened within {:?}", self.timeout);
+            return Err(StoreError::new(StoreErrorKind::Timeout, text));
+        };
+        let mut taken = taken?;
+        if !taken.session()?.is_asked {
+            match self.boot().ask(&taken, Duration::ZERO, false).await {
+                // A later step reports this.
+                Err(error)
+                    if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied =>
+                {
+                    taken.batch("ROLLBACK").await?;
+                }
+                asked => asked?,
+            }
+            taken.seat.iter_mut().for_each(|(session, _)| session.is_asked = true);
+        }
+        Ok(taken)
+    }
+
+    async fn rested_or_new(&self, give_up: Instant) -> Result<Taken, StoreError> {
+        let place = Arc::clone(&self.shared.places).acquire_owned().await;
+        let place = place.map_err(|_| StoreError::unknown_request())?; // it is never closed
+        let taken =
+            |session, place| Taken { seat: Some((session, place)), of: self.clone(), give_up };
+        let rested = || self.shared.resting.lock().pop();
+        while let Some((session, _)) = rested() {
+            if !session.client.is_closed() {
+                return Ok(taken(session, place));
+            }
+        }
+        // The session is opened to the end, although the caller may give up.
+        let (sender, receiver) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let opened = shared.open().await.map(|session| (session, place));
+            if let Err(Ok((session, _place))) = sender.send(opened) {
+                shared.rest(session);
+            }
+        });
+        let opened = receiver.await.map_err(|_| StoreError::unknown_request())?;
+        opened.map(|(session, place)| taken(session, place))
+    }
+
+    /// Closes the sessions that have rested for at least this long; with zero, all.
+    pub(crate) fn close(&self, rested: Duration) {
+        self.shared.resting.lock().retain(|(_, since)| since.elapsed() < rested);
+    }
+
+    /// Leaves a server that has become a standby: the next session is with the present primary.
+    pub(crate) fn leave_standby(&self, error: &StoreError) {
+        if error::is_standby(error) {
+            self.close(Duration::ZERO);
+        }
+    }
+
+    /// Whether a request that does no harm twice is repeated: its session had ended.
+    fn may_repeat(&self, error: &StoreError) -> bool {
+        self.leave_standby(error);
+        error::is_broken(error) || error::is_worth_another_try(error)
+    }
+
+    /// Runs a single statement that does no harm if it runs twice.
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        match self.take().await?.once(sql, values).await {
+            Err(error) if self.may_repeat(&error) => self.take().await?.once(sql, values).await,
+            done => done,
+        }
+    }
+
+    /// Runs a statement that changes everything or nothing. There are no rows if the server refuses
+    /// it, or, with `is_again`, if its session has ended: then a step that repeats it follows.
+    pub(crate) async fn attempt(
+        &self,
+        (sql, is_again): (&str, bool),
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        match self.take().await?.once(sql, values).await {
+            Err(error) if error::is_refusal(&error) => Ok(Vec::new()),
+            Err(error) if is_again && error::is_broken(&error) => Ok(Vec::new()),
+            done => done.map_err(StoreError::maybe_executed),
+        }
+    }
+
+    /// Makes the quarantine long enough for an operation. This costs one round trip, and only if
+    /// the lease is longer than any before.
+    pub(crate) async fn reckon_with(&self, operation: &Operation) -> Result<(), StoreError> {
+        match self.boot().longer(operation) {
+            Some(longest) => self.ask_boot(longest, false).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks whether the server has forgotten anything. An operator may declare that nothing was
+    /// forgotten.
+    pub(crate) async fn ask_boot(
+        &self,
+        longest: Duration,
+        is_over: bool,
+    ) -> Result<(), StoreError> {
+        match self.take().await?.ask_boot(longest, is_over).await {
+            Err(error) if self.may_repeat(&error) => {
+                self.take().await?.ask_boot(longest, is_over).await
+            }
+            asked => asked,
+        }
+    }
+}
+
+impl Shared {
+    async fn open(&self) -> Result<Session, StoreError> {
+        self.pace.turn(Instant::now(), &()).await?;
+        let dialed = self.dialer.dial().await;
+        self.pace.dialled(&(), &dialed);
+        dialed.map(Session::begin)
+    }
+
+    fn rest(&self, session: Session) {
+        self.resting.lock().push((session, Instant::now()));
+    }
+
+    /// Waits until a session that was given up can be used again, or has ended.
+    async fn see_off(&self, session: Session, limit: Duration) {
+        let Session { client, at, is_direct, .. } = &session;
+        let is_well = {
+            let mut answer = std::pin::pin!(client.batch_execute("ROLLBACK"));
+            // A session of this store alone has a timeout in the server, which ends all but a
+            // commit. Behind a pooler, a cancel request does it.
+            let mut is_cancelled = *is_direct;
+            loop {
+                match timeout(limit, answer.as_mut()).await {
+                    Ok(answered) => break answered.is_ok(),
+                    Err(_) if !self.dialer.is_answering(*at).await => break false,
+                    Err(_) if !std::mem::replace(&mut is_cancelled, true) => {
+                        self.dialer.cancel(*at, client).await;
+                    }
+                    Err(_) => {}
+                }
+            }
+        };
+        if is_well {
+            self.rest(session);
+        }
+    }
+}
+
+/// A session in use. If its user does not give it back, its request may be under way. Then its
+/// place stays taken until the server has ended that.
+pub(crate) struct Taken {
+    seat: Option<(Session, OwnedSemaphorePermit)>,
+    of: Sessions,
+    give_up: Instant,
+}
+
+impl Taken {
+    fn session(&self) -> Result<&Session, StoreError> {
+        self.seat.as_ref().map(|(session, _)| session).ok_or_else(StoreError::unknown_request)
+    }
+
+    /// The server of the session, as messages name it.
+    pub(crate) fn server(&self) -> &str {
+        self.seat.as_ref().map_or("", |(session, _)| &session.server)
+    }
+
+    /// Sends statements without values, as one request.
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.within_limit(self.session()?.client.batch_execute(sql)).await
+    }
+
+    /// Sends one statement. The schema is called `leasehold` there.
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let client = &self.session()?.client;
+        self.within_limit(client.query_typed(&self.named(sql), values)).await
+    }
+
+    /// Sends one statement that is the only one, and gives the session back if it is answered.
+    async fn once(self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+        let asking = self.session()?.query(self.named(sql), values);
+        let done = self.within_limit(asking).await;
+        if done.as_ref().err().is_none_or(error::is_refusal) {
+            self.give_back();
+        }
+        done
+    }
+
+    async fn ask_boot(self, longest: Duration, is_over: bool) -> Result<(), StoreError> {
+        self.of.boot().ask(&self, longest, is_over).await?;
+        self.give_back();
+        Ok(())
+    }
+
+    /// A statement with the name of the schema.
+    fn named(&self, sql: &str) -> String {
+        sql.replace("leasehold.", &format!("{}.", self.of.schema()))
+    }
+
+    async fn within_limit<T>(
+        &self,
+        asking: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        match timeout_at(self.give_up, asking).await {
+            Ok(done) => done.map_err(|failure| error::request(self.server(), failure)),
+            Err(_) => Err(error::too_slow(self.server(), "a request", self.of.timeout)),
+        }
+    }
+
+    /// Gives the session back unchanged, for the next caller.
+    pub(crate) fn give_back(mut self) {
+        if let Some((session, _place)) = self.seat.take() {
+            self.of.shared.rest(session);
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some((session, place)) = self.seat.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let Sessions { shared, timeout } = self.of.clone();
+            runtime.spawn(async move {
+                shared.see_off(session, timeout).await;
+                drop(place);
+            });
+        }
+    }
+}
