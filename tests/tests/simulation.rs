@@ -146,13 +146,7 @@ impl Simulation {
 
     /// Works under a lease, for some steps.
     async fn hold(&self, guard: &Guard, random: &mut Jitter) -> Hold {
-        let mut hold = Hold {
-            token: guard.token(),
-            entered: self.now(),
-            left: self.now(),
-            valid_until: self.now() + guard.validity(),
-            was_told: false,
-        };
+        let mut hold = Hold::begun(guard, self.now());
         let steps = random.next_u64() % 12;
         for _ in 0..steps {
             if guard.mode() == Mode::Exclusive {
@@ -186,13 +180,7 @@ impl Simulation {
                     continue;
                 }
             };
-            let mut hold = Hold {
-                token: guard.token(),
-                entered: self.now(),
-                left: self.now(),
-                valid_until: self.now() + guard.validity(),
-                was_told: false,
-            };
+            let mut hold = Hold::begun(&guard, self.now());
             assert!(hold.token > lease.token, "it fences the holder that handed it out");
             let work = self.sleep(random.between(Duration::ZERO, Duration::from_secs(3)));
             hold.was_told =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::admin::{HolderId, HolderInfo};
 use leasehold::lease::Mode;
-use leasehold::{Client, Guard, LockName, LossReason};
+use leasehold::{Client, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Request, Take};
 
 /// How long a test waits for something that must happen: 2 min, generous for a busy machine.
@@ -93,6 +93,12 @@ pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Fut
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// The guard of a lock that will be free soon, at a store that may refuse for a while.
+pub async fn free_soon(lock: &Lock) -> Guard {
+    let taken = || "it is taken".to_owned();
+    retry(async || lock.try_acquire().await.map_err(|why| why.to_string())?.ok_or_else(taken)).await
 }
 
 /// A client of the store with this URL. On a busy machine a healthy server may be too slow for the

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::admin::HolderId;
 use leasehold::lease::Mode;
-use leasehold::{Error, FencingToken};
+use leasehold::{Error, FencingToken, Guard};
 
 /// One call of an acquire, and its outcome.
 #[derive(Clone, Debug)]
@@ -56,6 +56,12 @@ pub struct Hold {
 }
 
 impl Hold {
+    /// The hold of a guard that was granted `now`.
+    pub fn begun(guard: &Guard, now: Duration) -> Self {
+        let (token, valid_until) = (guard.token(), now + guard.validity());
+        Self { token, entered: now, left: now, valid_until, was_told: false }
+    }
+
     /// The end of the span in which its holder relied on the hold. A hold ends with its validity,
     /// even if work goes on afterwards.
     fn end(&self) -> Duration {

@@ -14,7 +14,6 @@ mod file;
 mod line;
 mod measure;
 mod names;
-mod observed;
 mod outcome;
 mod pairs;
 mod peers;
@@ -45,16 +44,15 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|idle|line|names|observed|peers|postgres|quorum|\
+    [alone|cluster|contended|data|file|held|idle|line|names|peers|postgres|quorum|\
     redisson|replicas|sentinel|together|waiters]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 18] = [
+const ALL: [&str; 17] = [
     "alone",
     "contended",
     "line",
     "together",
-    "observed",
     "file",
     "postgres",
     "data",
@@ -120,7 +118,6 @@ async fn one(name: &str) -> Outcome {
         "idle" => scale::run_idle().await,
         "line" => line::run().await,
         "names" => names::run().await,
-        "observed" => observed::run().await,
         "peers" => peers::run(),
         "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,

@@ -285,6 +285,29 @@ async fn a_stale_holder_loses_no_update_and_one_that_only_looks_does() {
 }
 
 #[tokio::test]
+async fn a_fence_at_the_end_is_as_exact_as_one_at_the_beginning() {
+    for (world, late) in World::each().await {
+        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        let write = "UPDATE @.value SET value = value + 1";
+        let kept = world.transaction().await;
+        kept.run(write).await;
+        kept.fence(token).await.unwrap();
+        kept.run("COMMIT").await;
+        let refused = world.transaction().await;
+        refused.run(write).await;
+        guard.release().await.unwrap();
+        // Each 64th grant begins a new epoch.
+        for _ in 0..140 {
+            world.somebody_else_was_here().await;
+        }
+        assert_eq!(refused.fence(token).await.unwrap_err(), late, "{}", world.level);
+        refused.run("ROLLBACK").await;
+        assert_eq!(world.transaction().await.value().await, 1);
+    }
+}
+
+#[tokio::test]
 async fn a_register_keeps_every_update_while_leases_are_taken_away() {
     let Some((world, _)) = World::each().await.into_iter().next() else { return };
     let mut workers = Vec::new();

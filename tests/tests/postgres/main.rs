@@ -10,6 +10,7 @@ mod conformance;
 mod doctor;
 mod faults;
 mod fence;
+mod full_log;
 mod given_up;
 mod network;
 mod pages;
@@ -25,8 +26,17 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::PostgresOptions;
-use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres};
+use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
 use tokio_postgres::NoTls;
+
+#[test]
+#[ignore = "a job of a test in `full_log`, for a separate process"]
+fn job() {
+    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["full log", directory] => full_log::job(directory),
+        ref other => panic!("no such job: {other:?}"),
+    }
+}
 
 /// A server without flushes to the disk, if PostgreSQL is installed.
 fn server() -> Option<Postgres> {

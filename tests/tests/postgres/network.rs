@@ -130,13 +130,16 @@ async fn p5_a_holder_is_told_while_the_server_stands_still_and_the_name_is_free_
 }
 
 #[tokio::test]
-async fn a_client_goes_on_with_the_next_server_if_the_first_one_falls_silent() {
+async fn a_client_goes_on_with_the_next_server_if_the_first_one_is_or_falls_silent() {
     let Some(scene) = Scene::new().await else { return };
     let ports = [scene.proxy.port(), scene.server.port()];
     let url = url_of(ports, "timeout=2s");
-    let client = must(Client::connect(&url).await);
-    scene.proxy.swallow(true);
-    must(soon(held(&client)).await.release().await);
+    for from_the_beginning in [false, true] {
+        scene.proxy.swallow(from_the_beginning);
+        let client = must(soon(Client::connect(&url)).await);
+        scene.proxy.swallow(true);
+        must(soon(held(&client)).await.release().await);
+    }
 }
 
 /// The URL of two servers.

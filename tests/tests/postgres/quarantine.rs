@@ -67,3 +67,14 @@ async fn a_new_schema_and_a_longer_lease_begin_none() {
         assert_eq!(database.ask(longest), ttl.as_micros().to_string());
     }
 }
+
+#[tokio::test]
+async fn p13_data_out_of_a_backup_begin_a_quarantine_for_clients_that_were_connected_before() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    client.mutex("another").acquire().await.unwrap().release().await.unwrap();
+    let sql = must(database.server.dump(&database.schema));
+    database.ask("DROP SCHEMA @ CASCADE");
+    must(database.server.run(&sql));
+    assert_quarantined(tried(&client, "another").await);
+}

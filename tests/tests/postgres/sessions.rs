@@ -8,8 +8,6 @@ use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
 use leasehold_testkit::fresh_number;
 
-use crate::Database;
-
 #[tokio::test]
 async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     let Some(server) = crate::server() else { return };
@@ -53,24 +51,6 @@ async fn sessions_that_are_ended_cost_no_lease() {
         guard.renew().await.unwrap();
         assert!(client.admin().inspect("a").await.unwrap().holders.len() == 1);
     }
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
-    let Some(database) = Database::new() else { return };
-    let client = database.client().await;
-    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
-    // The requests of the store, and then silence.
-    let stopped = database.session().await;
-    let schema = &database.schema;
-    let begun = format!(
-        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
-         SELECT * FROM {schema}.open_3('a')"
-    );
-    stopped.batch_execute(&begun).await.unwrap();
-    let guard = client.mutex("a").acquire().await.unwrap();
-    assert!(stopped.batch_execute("SELECT").await.is_err(), "the server has ended it");
     guard.release().await.unwrap();
 }
 

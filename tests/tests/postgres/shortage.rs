@@ -47,6 +47,37 @@ async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_l
 }
 
 #[tokio::test]
+async fn p7_a_client_that_stops_in_the_middle_of_a_step_is_put_out_whatever_timeouts_a_role_has() {
+    let Some(database) = Database::new() else { return };
+    let role = format!("hurried_{}", database.schema);
+    database.ask(&format!("CREATE ROLE {role} LOGIN SUPERUSER"));
+    let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
+    for timeout in ["", "statement_timeout", "transaction_timeout"] {
+        // Only PostgreSQL 17 and newer have the third setting.
+        let there = format!("SELECT count(*) FROM pg_settings WHERE name = '{timeout}'");
+        if !timeout.is_empty() && database.ask(&there) == "0" {
+            continue;
+        } else if !timeout.is_empty() {
+            database.ask(&format!("ALTER ROLE {role} SET {timeout} = '500ms'"));
+        }
+        let client = Client::connect(&url).await.unwrap();
+        client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+        // The requests of the store, and then silence: the server ends it after a second.
+        let stopped = database.session().await;
+        let begun = format!(
+            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
+             SELECT * FROM {}.open_3('{NAME}')",
+            database.schema
+        );
+        stopped.batch_execute(&begun).await.unwrap();
+        let guard = client.mutex(NAME).acquire().await.unwrap();
+        assert!(stopped.batch_execute("SELECT").await.is_err(), "it was waited for");
+        guard.release().await.unwrap();
+        database.ask(&format!("ALTER ROLE {role} RESET ALL"));
+    }
+}
+
+#[tokio::test]
 async fn p10_where_no_session_is_left_a_newcomer_is_told_and_what_is_held_is_renewed() {
     let settings =
         ["fsync=off", "max_connections=6", "superuser_reserved_connections=0", "max_wal_senders=0"];

@@ -66,6 +66,25 @@ async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_
 }
 
 #[tokio::test]
+async fn p2_a_quarantine_goes_on_behind_a_crash() {
+    let Some((mut servers, _guard)) = forget_a_grant("quarantine=on").await else { return };
+    let other = Client::connect(&servers.url).await.unwrap();
+    assert_quarantined(other.mutex("another").try_acquire().await);
+    servers.promoted.kill9().unwrap();
+    servers.promoted.restart().unwrap();
+    let refused = loop {
+        match other.mutex("another").try_acquire().await {
+            Err(Error::Store(error)) if error.kind() != StoreErrorKind::Quarantined => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(Error::Indeterminate { .. }) => {}
+            answered => break answered,
+        }
+    };
+    assert_quarantined(refused);
+}
+
+#[tokio::test]
 async fn p2_without_a_quarantine_another_is_let_in_with_a_greater_token_and_one_of_them_writes() {
     let Some((servers, forgotten)) = forget_a_grant("quarantine=off").await else { return };
     let other = Client::connect(&servers.url).await.unwrap();
@@ -84,10 +103,8 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
     let standby = must(primary.standby());
     must(primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'"));
     must(primary.query("SELECT pg_reload_conf()"));
-    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-    while primary.query(synchronous).unwrap().trim() != "1" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let synchronous = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+    until(&primary, synchronous).await;
     let guard = held(&client).await;
     let visit = Visit::to(&primary.url()).await;
     visit.assert_found(Level::Ok, "replicas", "waits for: 1");
@@ -122,9 +139,7 @@ async fn p11_a_standby_is_passed_over_and_named_and_the_one_that_is_promoted_is_
     visit.assert_found(Level::Ok, "replicas", "standbys: 1");
     let position = must(primary.query("SELECT pg_current_wal_flush_lsn()"));
     let behind = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
-    while standby.query(&behind).unwrap().trim() != "t" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(&standby, &behind).await;
     primary.kill9().unwrap();
     must(standby.query("SELECT pg_promote()"));
     assert!(is_taken(&other).await, "the one that was promoted has the lease");

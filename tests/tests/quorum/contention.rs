@@ -62,13 +62,7 @@ impl Race {
         for _ in 0..rounds {
             let asked = self.now();
             let guard = must(lock.acquire().await);
-            let mut hold = Hold {
-                token: guard.token(),
-                entered: self.now(),
-                left: self.now(),
-                valid_until: self.now() + guard.validity(),
-                was_told: false,
-            };
+            let mut hold = Hold::begun(&guard, self.now());
             self.history.borrow_mut().accepted.push(guard.token());
             let work = self.sleep(random.between(Duration::ZERO, longest));
             hold.was_told = tokio::select! {

@@ -1,10 +1,11 @@
 //! D19: a server takes over whose clock is ahead. Deadlines are those of the clock of the server
 //! before it, so leases end early by the difference.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::lease::Renewal;
 use leasehold::{Client, Error, Guard};
+use leasehold_testkit::harness::free_soon;
 use leasehold_testkit::{RedisServer, SentinelFleet, options_of};
 
 use crate::{PATIENCE, connect, retry};
@@ -38,14 +39,7 @@ async fn taken_after_a_hand_over(fleet: &SentinelFleet, options: &str) -> (Guard
     retry(async || fleet.servers().wait_in_sync()).await;
     fleet.servers().hand_over(1).unwrap();
     let lock = two.mutex("a").ttl(TTL).renewal(Renewal::Off);
-    let since = Instant::now();
-    loop {
-        assert!(since.elapsed() < PATIENCE, "it is never free");
-        if let Ok(Some(second)) = lock.try_acquire().await {
-            return (first, second);
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    (first, free_soon(&lock).await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

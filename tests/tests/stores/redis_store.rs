@@ -47,6 +47,12 @@ async fn take_and_release(store: &Redis, name: &str) -> Result<FencingToken, Sto
     Ok(token)
 }
 
+async fn opened() -> (RedisServer, Redis) {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    (server, store)
+}
+
 /// Asks until the store answers again, as its users do.
 async fn eventually(store: &Redis, name: &str) -> FencingToken {
     let asking = async {
@@ -78,8 +84,7 @@ async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
 
 #[tokio::test]
 async fn a_pair_costs_two_commands() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     take_and_release(&store, "a").await.unwrap();
     server.command::<()>("CONFIG RESETSTAT").unwrap();
     for _ in 0..10 {
@@ -93,8 +98,7 @@ async fn a_pair_costs_two_commands() {
 
 #[tokio::test]
 async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     take_and_release(&store, "a").await.expect("the scripts are loaded");
     let client = Client::connect(&server.patient_url()).await.unwrap();
     server.command::<()>("CONFIG RESETSTAT").unwrap();
@@ -105,8 +109,7 @@ async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
 
 #[tokio::test]
 async fn names_are_listed_with_those_that_cannot_be_read_and_without_those_of_others() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     for name in ["a*1", "a*2", "ab", "%"] {
         granted(&store.execute(acquire(name, id(1, 1), false)).await.unwrap());
     }
@@ -216,26 +219,19 @@ async fn wrong_credentials_and_missing_servers_are_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_more_clients_says_so() {
-    let server = RedisServer::options().line("maxclients 1").start().unwrap();
-    let _only = server.connection().unwrap();
-    let error = refusal(&server.url()).await;
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(error.to_string().contains("maxclients"), "{error}");
-}
-
-#[tokio::test]
-async fn a_replica_is_an_outage_that_may_pass() {
-    let server = RedisServer::options().line("replicaof 127.0.0.1 1").start().unwrap();
-    let error = refusal(&server.url()).await;
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(error.to_string().contains("replica"), "{error}");
+async fn a_server_that_is_full_or_a_replica_is_an_outage_that_may_pass() {
+    for (line, words) in [("maxclients 1", "maxclients"), ("replicaof 127.0.0.1 1", "replica")] {
+        let server = RedisServer::options().line(line).start().unwrap();
+        let _only = server.connection().unwrap();
+        let error = refusal(&server.url()).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }
 
 #[tokio::test]
 async fn a_primary_that_becomes_a_replica_grants_nothing() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     take_and_release(&store, "a").await.unwrap();
     server.command::<()>("REPLICAOF 127.0.0.1 1").unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
@@ -378,8 +374,7 @@ async fn clients_that_were_closed_are_subscribed_to_nothing() {
 
 #[tokio::test]
 async fn a_killed_subscription_is_renewed_and_the_gap_is_told() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     for round in 0..5 {
         server.command::<u32>("CLIENT KILL TYPE pubsub").unwrap();
@@ -419,8 +414,7 @@ async fn a_half_open_subscription_is_noticed() {
 
 #[tokio::test]
 async fn a_key_of_another_type_is_left_as_it_is() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (server, store) = opened().await;
     server.command::<()>("SET lh:{a} mine").unwrap();
     server.command::<()>("HSET lh:{b} field mine").unwrap();
     for name in ["a", "b"] {

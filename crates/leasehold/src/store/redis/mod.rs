@@ -188,8 +188,8 @@ impl Redis {
         Capabilities {
             claims_first: false,
             durable: true,
-            // The counter of an `RFencedLock` leaves no room for tokens between two grants.
             hears_anybody: false,
+            // The counter of an `RFencedLock` leaves no room for tokens between two grants.
             local_tokens: settings.layout != LayoutName::RedissonFenced,
             permits: keeps_a_record,
             publishes_releases: !is_plain,
