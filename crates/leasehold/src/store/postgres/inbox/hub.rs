@@ -79,12 +79,13 @@ impl Hub {
     pub(super) fn of(settings: &PostgresOptions) -> Result<Arc<Self>, InvalidInput> {
         let PostgresOptions { servers, login, database, listen, .. } = settings;
         let servers = listen.as_ref().map_or(&servers[..], std::slice::from_ref);
-        let PostgresOptions { sslmode, sslrootcert, sslcert, sslkey, .. } = settings;
-        let tls = (sslmode, sslrootcert, sslcert, sslkey);
+        let PostgresOptions { sslmode, sslrootcert, sslcert, sslkey, tls_config, .. } = settings;
+        // The last of them only says whether there is one.
+        let tls = (sslmode, sslrootcert, sslcert, sslkey, tls_config);
         let key = format!("{servers:?} {} {database:?} {tls:?}", login.user());
         let mut hubs = HUBS.this().lock();
         hubs.retain(|(_, hub)| hub.strong_count() > 0);
-        let known = hubs.iter().find(|(of, _)| *of == key && settings.tls_config.is_none());
+        let known = hubs.iter().find(|(of, _)| *of == key && tls_config.is_none());
         if let Some(hub) = known.and_then(|(_, hub)| hub.upgrade()) {
             return Ok(hub);
         }
