@@ -364,11 +364,11 @@ def test_the_verbs_of_a_closed_loop_are_dropped(redis: Redis, name: str) -> None
 
         async def begin() -> Any:
             task = asyncio.ensure_future(client.lock(name).acquire())
-            await asyncio.sleep(0.05)
+            while (await client.lock(name).status()).waiting != 1:
+                await asyncio.sleep(0.01)
             return task
 
         task = loop.run_until_complete(begin())
-        assert lock.status().waiting == 1
         task.cancel()
         loop.close()
 
