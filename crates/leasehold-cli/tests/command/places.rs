@@ -83,6 +83,18 @@ fn ctrl_z_in_a_pid_namespace_that_does_not_show_the_session_stops_nothing() {
     ended.assert_silent(0);
 }
 
+/// As after `docker exec`: the number of the session is 0 there.
+#[test]
+fn what_ignores_a_term_is_killed_in_a_pid_namespace_that_does_not_show_the_session() {
+    let place = Place::on_file();
+    let run = format!("exec {PROGRAM} run x --max-hold 300ms --kill-after 100ms");
+    let script = format!("{run} -- sh -c \"trap '' TERM; while :; do sleep 0.01; done\"");
+    let namespaces = ["--pid", "--fork", "--mount-proc"];
+    let Some(ended) = unshared(&place, &namespaces, &script) else { return };
+    ended.assert_failed(76, "--max-hold 300ms is over");
+    assert_eq!(place.token("x"), None);
+}
+
 #[test]
 fn another_time_namespace_is_refused_while_the_file_is_in_use() {
     let (place, mut holder) = held();

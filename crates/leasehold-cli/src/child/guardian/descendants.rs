@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 
-use nix::unistd::{Uid, User};
+use nix::unistd::{Uid, User, getsid};
 use rustix::process::{
-    Pid, Signal, getpid, getsid, kill_process, kill_process_group, test_kill_process,
+    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process,
     test_kill_process_group,
 };
 use serde::{Deserialize, Serialize};
@@ -69,13 +69,14 @@ impl Tree {
     /// itself in a new group and ends. But then each copy is an orphan, and so one of these
     /// children.
     fn kill_children(&self) {
+        let session_of = |pid: Pid| getsid(Some(nix::unistd::Pid::from_raw(pid.as_raw_pid())));
         let session = getsid(None);
         let mut killed = HashSet::from([self.guardian]);
         for _round in 0..MOST_ROUNDS {
             let children = [self.root, self.guardian].into_iter().flat_map(children);
             // Their parent does not wait for them meanwhile: it is this process, or is stopped. So
             // each number still belongs to the child.
-            let ours = children.filter(|child| getsid(Some(*child)) == session);
+            let ours = children.filter(|child| session_of(*child) == session);
             let fresh: Vec<Pid> = ours.filter(|child| killed.insert(*child)).collect();
             if fresh.is_empty() {
                 return;
