@@ -28,10 +28,6 @@ use crate::store::Subscription;
 /// message comes first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// An observer of a quiet election inspects the record every 10 s, and when the leader's lease
-/// ends. It does so even if it is subscribed, because a leader that crashes publishes nothing.
-const INSPECT_EVERY: Duration = Duration::from_secs(10);
-
 /// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
 /// record is read over another connection, so messages of earlier leaders may still be on their
 /// way.
@@ -144,7 +140,8 @@ impl Election {
     /// second. On PostgreSQL anybody may send messages. So an observer inspects the record after
     /// each, and can miss a leader that leads for less than 200 ms.
     ///
-    /// Cost: one round trip every 10 s while nothing changes.
+    /// Cost: one round trip each second, also while nothing changes: a leader that crashes, or a
+    /// store that does not answer, publishes nothing.
     ///
     /// # Errors
     ///
@@ -412,10 +409,9 @@ impl Observation {
         let found = leader_of(&status);
         let now = self.keeper.store.now();
         self.inspect_at = match &found {
-            _ if self.subscription.is_none() => self.after(ASK_INTERVAL),
             _ if messages_came => self.inspected_at + HINT_PAUSE,
-            Some((_, ttl_left)) => now + (*ttl_left).clamp(SETTLE, INSPECT_EVERY),
-            None => now + INSPECT_EVERY,
+            Some((_, ttl_left)) if *ttl_left < ASK_INTERVAL => now + (*ttl_left).max(SETTLE),
+            _ => self.after(ASK_INTERVAL),
         };
         if status.holders.iter().any(|holder| holder.token.is_none()) {
             // The next message or inspection shows who the new leader is.

@@ -65,7 +65,8 @@ pub(crate) struct Elect {
     #[arg(long, conflicts_with = "value")]
     pub(crate) json: bool,
     /// Keeps this file for probes. The file says `stands by` once the store was reached, and
-    /// `leads` while leading. It is removed after a loss, and at the end
+    /// `leads` while leading. It is removed after a loss, and at the end. If leasehold is killed,
+    /// the file is removed with CMD, and stays without CMD
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "show"])]
     pub(crate) ready_file: Option<PathBuf>,
     /// How long other candidates wait after the leader has crashed

@@ -1,6 +1,7 @@
 //! One command under one lease, from the grant to the release.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leasehold::error::StoreErrorKind;
@@ -27,6 +28,8 @@ pub(crate) struct CommandSpec<'a> {
     pub(crate) end: &'a EndArgs,
     pub(crate) kill_after: Duration,
     pub(crate) max_hold: Option<&'a Limit>,
+    /// A file that is removed when the lease is lost.
+    pub(crate) ready_file: Option<&'a Path>,
 }
 
 /// The command, its guardian, and the lease they run under.
@@ -81,6 +84,7 @@ impl<'a> LeasedCommand<'a> {
             signal: spec.end.signal.as_raw(),
             is_nested: reentry::is_nested(),
             lend_terminal: terminal.is_lent_at_once(),
+            ready_file: spec.ready_file.map(Path::to_path_buf),
             variables,
         };
         let link = guardian.begin(connection.client.lifeline(), &begin).await?;

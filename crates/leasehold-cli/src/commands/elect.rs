@@ -1,6 +1,8 @@
 //! `leasehold elect`: leads an election while a command runs, or shows the leader.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,9 +44,10 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     if let Some(program) = args.command.first() {
         program::look_up(program)?;
     }
-    let spec = CommandSpec { end: &args.end, kill_after, max_hold: None };
+    let ready_file = args.ready_file.as_deref();
+    let spec = CommandSpec { end: &args.end, kill_after, max_hold: None, ready_file };
     let choice = args.store.choose()?;
-    let ready = ReadyFile::at(args.ready_file.as_deref())?;
+    let ready = ReadyFile::at(ready_file)?;
     let outcome = block_on(async {
         let mut connection =
             Connection::open(&choice, args.store.verbosity, WaitBudget::Forever).await?;
@@ -238,7 +241,8 @@ impl ReadyFile {
         Ok(Self(Arc::new(Mutex::new(path.map(Path::to_path_buf)))))
     }
 
-    /// Replaces the file in one step, so that nobody reads half a word.
+    /// Replaces the file in one step, so that nobody reads half a word. The new file has a random
+    /// name first, and links are not followed: other users may write to the directory.
     ///
     /// # Errors
     ///
@@ -246,10 +250,13 @@ impl ReadyFile {
     fn say(&self, state: &str) -> Result<(), Failure> {
         let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = path.as_ref() else { return Ok(()) };
-        let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}", std::process::id()));
-        let written = fs::write(&beside, format!("{state}\n"));
-        written.and_then(|()| fs::rename(&beside, path)).map_err(|error| refused(path, &error))
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let written = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory.unwrap_or(Path::new(".")))
+            .and_then(|mut file| writeln!(file, "{state}").map(|()| file))
+            .and_then(|file| Ok(file.persist(path)?));
+        written.map(drop).map_err(|error| refused(path, &error))
     }
 
     /// Removes the file for good.

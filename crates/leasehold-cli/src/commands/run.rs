@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
     program::look_up(program)?;
     let choice = args.lock.store.choose()?;
     let max_hold = args.lock.hold.max_hold.as_ref();
-    let spec = CommandSpec { end: &args.end, kill_after, max_hold };
+    let spec = CommandSpec { end: &args.end, kill_after, max_hold, ready_file: None };
     block_on(async {
         // The guardian starts while leasehold asks for the lease.
         let guardian = IdleGuardian::start(&args.command)?;

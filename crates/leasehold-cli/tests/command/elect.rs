@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 on_each_store!(
     the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
@@ -10,6 +10,7 @@ on_each_store!(
     nobody_leading_is_exit_code_1,
     without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost,
     the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end,
+    the_ready_file_is_gone_if_leasehold_is_killed_or_stopped_while_its_command_runs,
 );
 
 on_postgres!(
@@ -151,6 +152,33 @@ fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_
     assert!(!place.path("two").exists());
     let nowhere = ["elect", "e", "--value", "x", "--ready-file", "no/where", "--", "true"];
     place.end(&nowhere).assert_failed(2, "--ready-file no/where: No such file");
+}
+
+fn the_ready_file_is_gone_if_leasehold_is_killed_or_stopped_while_its_command_runs(place: &Place) {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let arguments = ["elect", "e", "--value", "one", "--ready-file", "one", "--ttl", "3s"];
+        let deaf = ["--", "sh", "-c", "trap '' TERM; echo leads; exec sleep 1000"];
+        let mut leader = Background::start(place.leasehold(&[&arguments[..], &deaf].concat()));
+        assert_eq!(leader.line(), "leads");
+        assert_eq!(place.read("one"), "leads\n");
+        leader.signal(signal);
+        until("it is gone", || !place.path("one").exists());
+        leader.signal(Signal::CONT);
+        leader.end();
+    }
+}
+
+#[test]
+fn the_ready_file_follows_no_link_of_another_user() {
+    let place = Place::on_file();
+    std::fs::write(place.path("precious"), "mine\n").unwrap();
+    let links = "for n in $(seq $$ $(($$ + 200))); do ln -s precious ready.$n; done
+        ln -s precious ready; exec $LEASEHOLD elect e -q --value x --ready-file ready -- cat ready";
+    let mut shell = place.program("sh", &["-c", links]);
+    shell.env("LEASEHOLD", PROGRAM);
+    let ended = ended(shell);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "leads\n"));
+    assert_eq!(place.read("precious"), "mine\n");
 }
 
 #[test]

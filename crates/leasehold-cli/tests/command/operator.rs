@@ -326,6 +326,8 @@ fn a_lock_that_another_program_holds_is_shown_as_such() {
     let server = place.server.as_ref().unwrap();
     server.command::<()>("SET jobs:a 3f2c-uuid NX PX 60000").unwrap();
     server.command::<()>("SET jobs:b no-end NX").unwrap();
+    server.command::<()>("SET jobs:c \"\" NX PX 60000").unwrap();
+    server.command::<()>("HSET jobs:d field value").unwrap();
     let table = place.end(&["show", "a"]);
     assert_eq!(table.code, Some(0), "{table:?}");
     for words in ["another program", "exclusive", "held", "\"3f2c-uuid\""] {
@@ -335,6 +337,8 @@ fn a_lock_that_another_program_holds_is_shown_as_such() {
     let rows: Vec<&str> = table.lines().collect();
     assert!(rows[1].starts_with("a ") && rows[2].starts_with("b "), "{table}");
     assert!(!rows[1].contains("no end") && rows[2].contains("no end"), "{table}");
+    assert!(rows[3].starts_with("c ") && rows[3].contains("another program"), "{table}");
+    assert!(rows[4].starts_with("d ") && rows[4].contains("cannot be read"), "{table}");
     assert!(place.show("a")["foreign"]["left_seconds"].as_f64().unwrap() > 0.0);
     let status = place.show("b");
     assert_eq!(status["holders"], json("[]"));

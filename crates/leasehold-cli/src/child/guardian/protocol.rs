@@ -6,6 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::cmsg_space;
@@ -48,6 +49,8 @@ pub(crate) struct Begin {
     pub(crate) is_nested: bool,
     /// The command gets the terminal from its first line on.
     pub(crate) lend_terminal: bool,
+    /// The file that says that this process leads.
+    pub(crate) ready_file: Option<PathBuf>,
     /// The variables that the command gets besides those in leasehold's environment.
     pub(crate) variables: Vec<(String, String)>,
 }

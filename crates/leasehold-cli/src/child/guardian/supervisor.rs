@@ -1,6 +1,8 @@
 //! The loop of the guardian: orders, ended children, and time.
 
+use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -74,6 +76,7 @@ pub(super) struct Supervisor {
     signal: Signal,
     kill_after: Duration,
     is_nested: bool,
+    ready_file: Option<PathBuf>,
     deadline: Instant,
     /// When the limit of --max-hold is over.
     over_at: Option<Instant>,
@@ -99,6 +102,7 @@ impl Supervisor {
             signal: numbered(begin.signal).unwrap_or(Signal::TERM),
             kill_after: begin.kill_after,
             is_nested: begin.is_nested,
+            ready_file: begin.ready_file.clone(),
             deadline: Instant::from_origin(begin.until),
             over_at: begin.max_hold.map(|span| CLOCK.now() + span),
             phase: Phase::Running,
@@ -170,6 +174,7 @@ impl Supervisor {
             Phase::Running | Phase::Draining { .. }
                 if self.stop_at().is_some_and(|at| now >= at) =>
             {
+                self.remove_ready_file();
                 self.stop(EndReason::Overdue);
             }
             Phase::Running if self.how.is_some() => {
@@ -239,6 +244,7 @@ impl Supervisor {
     }
 
     fn stop_because(&mut self, why: EndReason) {
+        self.remove_ready_file();
         if self.is_undisturbed() && self.on_lost != OnLost::Ignore {
             self.stop(why);
         }
@@ -274,6 +280,12 @@ impl Supervisor {
             self.told = Some(all);
         }
         self.report(&Report::Ending { why });
+    }
+
+    /// leasehold may be dead or stopped, and then its file says what is no longer true.
+    fn remove_ready_file(&mut self) {
+        // leasehold itself may have removed the file.
+        let _gone = self.ready_file.take().map(fs::remove_file);
     }
 
     fn kill(&mut self) {
