@@ -16,7 +16,7 @@ use crate::process::Process;
 /// The signals that are passed on to the command, besides real-time signals. They include the
 /// signals that stop and continue it, and all that others send to end this process. They exclude
 /// signals for a program's own faults, and PIPE, which every program in Rust ignores.
-const PASSED_ON: [Signal; 14] = [
+const PASSED_ON: &[Signal] = &[
     Signal::ABORT,
     Signal::ALARM,
     Signal::CONT,
@@ -31,6 +31,12 @@ const PASSED_ON: [Signal; 14] = [
     Signal::VTALARM,
     Signal::WINCH,
     Signal::XCPU,
+    #[cfg(target_os = "linux")]
+    Signal::IO,
+    #[cfg(target_os = "linux")]
+    Signal::POWER,
+    #[cfg(target_os = "linux")]
+    Signal::STKFLT,
 ];
 
 /// The signals that were sent to this process.
@@ -46,7 +52,7 @@ impl Signals {
     /// script, hide signals from the command in this way. If leasehold caught the signal, exec
     /// would reset it to its default.
     pub(crate) fn catch_all() -> io::Result<Self> {
-        Self::catch(PASSED_ON.into_iter().chain(of_this_system()))
+        Self::catch(PASSED_ON.iter().copied().chain(real_time()))
     }
 
     /// Catches these signals, without those that were ignored when this process began.
@@ -73,15 +79,11 @@ impl Signals {
     }
 }
 
-/// The further signals to pass on, which only Linux has.
-#[cfg(target_os = "linux")]
-fn of_this_system() -> impl Iterator<Item = Signal> {
-    let real_time = (0..).map_while(Signal::rt);
-    [Signal::IO, Signal::POWER, Signal::STKFLT].into_iter().chain(real_time)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn of_this_system() -> impl Iterator<Item = Signal> {
+/// The real-time signals, which only Linux has.
+fn real_time() -> impl Iterator<Item = Signal> {
+    #[cfg(target_os = "linux")]
+    return (0..).map_while(Signal::rt);
+    #[cfg(not(target_os = "linux"))]
     std::iter::empty()
 }
 
@@ -120,14 +122,6 @@ pub(crate) fn can_be_continued() -> bool {
         ancestor = unistd::Pid::from_raw(process.parent);
     }
     false
-}
-
-/// The number of a real-time signal, counted from the first one.
-fn real_time(signal: Signal) -> Option<i32> {
-    #[cfg(target_os = "linux")]
-    return (0..).map_while(Signal::rt).zip(0..).find_map(|(s, n)| (s == signal).then_some(n));
-    #[cfg(not(target_os = "linux"))]
-    None
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, instead of ending
@@ -189,7 +183,7 @@ static IGNORED: LazyLock<u64> = LazyLock::new(|| {
 /// The name of a signal as kill(1) has it, with `SIG`.
 pub(crate) fn signal_name(signal: Signal) -> String {
     let known = nix::sys::signal::Signal::try_from(signal.as_raw());
-    match (known, real_time(signal)) {
+    match (known, real_time().position(|it| it == signal)) {
         (Ok(known), _) => known.as_str().to_owned(),
         (Err(_), Some(0)) => "SIGRTMIN".to_owned(),
         (Err(_), Some(n)) => format!("SIGRTMIN+{n}"),

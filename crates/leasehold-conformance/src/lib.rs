@@ -130,7 +130,6 @@ macro_rules! conformance {
             readers::a_dead_reader_is_not_kept_by_a_living_one;
             readers::who_waits_behind_one_that_gives_up_is_let_in;
             readers::no_reader_meets_a_writer_among_many_clients;
-            permits::permits_are_given_out_to_the_last_one;
             permits::one_permit_and_all_of_them_are_had_in_turn;
             permits::the_largest_semaphore_counts_exactly;
             permits::permits_of_the_dead_come_back_by_themselves;

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use leasehold::admin::{Holder, Status};
@@ -223,7 +222,7 @@ impl<'a> ElectionView<'a> {
 
 /// A file that says `stands by` or `leads` as long as that is true, and is removed afterwards.
 #[derive(Clone, Debug)]
-struct ReadyFile(Arc<Mutex<Option<PathBuf>>>);
+struct ReadyFile(Option<PathBuf>);
 
 impl ReadyFile {
     /// A file that will be at this path. Removes a file that a killed process has left there.
@@ -238,7 +237,7 @@ impl ReadyFile {
         {
             return Err(refused(path, &error));
         }
-        Ok(Self(Arc::new(Mutex::new(path.map(Path::to_path_buf)))))
+        Ok(Self(path.map(Path::to_path_buf)))
     }
 
     /// Replaces the file in one step, so that nobody reads half a word. The new file has a random
@@ -248,8 +247,7 @@ impl ReadyFile {
     ///
     /// If the file cannot be written.
     fn say(&self, state: &str) -> Result<(), Failure> {
-        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(path) = path.as_ref() else { return Ok(()) };
+        let Some(path) = &self.0 else { return Ok(()) };
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
         let written = tempfile::Builder::new()
             .permissions(Permissions::from_mode(0o666))
@@ -259,12 +257,9 @@ impl ReadyFile {
         written.map(drop).map_err(|error| refused(path, &error))
     }
 
-    /// Removes the file for good.
     fn remove(&self) {
-        if let Some(path) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // An error cannot be handled here. The next start reports it.
-            let _gone = fs::remove_file(path);
-        }
+        // An error cannot be handled here. The next start reports it.
+        let _gone = self.0.as_ref().map(fs::remove_file);
     }
 }
 

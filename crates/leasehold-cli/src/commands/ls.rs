@@ -78,7 +78,8 @@ pub(super) async fn look_at_all(
     admin: &Admin,
     prefix: &str,
 ) -> leasehold::Result<(Vec<(LockName, Row)>, bool)> {
-    let (names, are_all) = first(async |most| admin.list(prefix, most).await).await?;
+    // One lock beyond the limit shows whether there are more.
+    let (names, are_all) = first(admin.list(prefix, LIMIT + 1).await?);
     let looks = stream::iter(names).map(async |name| {
         let (look, now_ms) = (look(admin.inspect(&name).await)?, now_ms());
         let mut row = Row::new(now_ms);
@@ -100,16 +101,11 @@ fn nothing(args: &Ls) -> String {
     }
 }
 
-/// The first [`LIMIT`] listed locks, and whether these are all. `list` returns at most as many as
-/// it is asked for.
-async fn first<T>(
-    list: impl AsyncFnOnce(u32) -> leasehold::Result<Vec<T>>,
-) -> leasehold::Result<(Vec<T>, bool)> {
-    // One lock beyond the limit shows whether there are more.
-    let mut listed = list(LIMIT + 1).await?;
+/// The first [`LIMIT`] of the listed locks, and whether these are all.
+fn first<T>(mut listed: Vec<T>) -> (Vec<T>, bool) {
     let are_all = listed.len() <= LIMIT as usize;
     listed.truncate(LIMIT as usize);
-    Ok((listed, are_all))
+    (listed, are_all)
 }
 
 fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; 9] {
@@ -138,14 +134,12 @@ fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; 9] {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn exactly_as_many_names_as_are_listed_are_all_and_one_more_is_not() {
+    #[test]
+    fn exactly_as_many_names_as_are_listed_are_all_and_one_more_is_not() {
         for (there, listed, are_all) in
-            [(0, 0, true), (9_999, 9_999, true), (10_000, 10_000, true), (10_001, 10_000, false)]
+            [(0, 0, true), (LIMIT, LIMIT, true), (LIMIT + 1, LIMIT, false)]
         {
-            let list = async |most| Ok((0..there).take(most as usize).collect());
-            let (names, all) = first(list).await.unwrap();
-            assert_eq!((names, all), ((0..listed).collect::<Vec<u32>>(), are_all), "of {there}");
+            assert_eq!(first((0..there).collect()), ((0..listed).collect(), are_all), "{there}");
         }
     }
 }

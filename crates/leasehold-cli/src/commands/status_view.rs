@@ -1,8 +1,6 @@
 //! The form of a lock that `show` and `ls` share: its JSON, and the words of its cells.
 
-use leasehold::admin::{
-    ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder, Status, Waiter,
-};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, HolderId, HolderInfo, Status, Waiter};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
@@ -115,13 +113,25 @@ impl<'a> StatusView<'a> {
     ) -> Self {
         Self {
             name,
-            foreign: status.foreign.as_ref().map(ForeignView::new),
+            foreign: status.foreign.as_ref().map(|it| ForeignView {
+                mode: mode(it.mode),
+                value: &it.value,
+                left_seconds: it.ttl_left.map(|left| left.as_secs_f64()),
+            }),
             holders: status.holders.iter().map(|it| HolderView::new(it, seen_ms)).collect(),
             waiters: status.waiters.iter().map(|it| WaiterView::new(it, seen_ms)).collect(),
             waiting: status.waiting,
-            last: status.last_holder.as_ref().map(|last| LastView::new(last, seen_ms)),
+            last: status.last_holder.as_ref().map(|last| LastView {
+                holder: last.id,
+                info: &last.info,
+                ended: iso(began_ms(seen_ms, last.ended_ago)),
+                ended_seconds_ago: last.ended_ago.as_secs_f64(),
+            }),
             held_back: &status.held_back,
-            unreadable: unreadable.map(UnreadableView::new),
+            unreadable: unreadable.map(|error| UnreadableView {
+                kind: error.kind().as_str(),
+                why: error.to_string(),
+            }),
         }
     }
 
@@ -130,19 +140,6 @@ impl<'a> StatusView<'a> {
         self.holders.truncate(most);
         self.waiters.truncate(most);
         self
-    }
-}
-
-impl UnreadableView {
-    fn new(error: &StoreError) -> Self {
-        Self { kind: error.kind().as_str(), why: error.to_string() }
-    }
-}
-
-impl<'a> ForeignView<'a> {
-    fn new(foreign: &'a ForeignHolder) -> Self {
-        let left_seconds = foreign.ttl_left.map(|left| left.as_secs_f64());
-        Self { mode: mode(foreign.mode), value: &foreign.value, left_seconds }
     }
 }
 
@@ -171,17 +168,6 @@ impl<'a> WaiterView<'a> {
             info: &waiter.info,
             waited_since: iso(began_ms(seen_ms, waiter.waited)),
             waited_seconds: waiter.waited.as_secs_f64(),
-        }
-    }
-}
-
-impl<'a> LastView<'a> {
-    fn new(last: &'a LastHolder, seen_ms: u64) -> Self {
-        Self {
-            holder: last.id,
-            info: &last.info,
-            ended: iso(began_ms(seen_ms, last.ended_ago)),
-            ended_seconds_ago: last.ended_ago.as_secs_f64(),
         }
     }
 }

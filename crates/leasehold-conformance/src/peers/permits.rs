@@ -23,41 +23,6 @@ fn taken(status: &Status) -> u32 {
     status.holders.iter().map(|holder| holder.mode.weight()).sum()
 }
 
-/// Every permit is granted, down to the last, and the held permits are shown.
-///
-/// DistributedLock: `TestDrain`, `TestGetCurrentCountReflectsAcquisitionsAndReleases`. Redisson:
-/// `testAvailablePermits`, `testAcquiredPermits`, `testReleaseAcquire`, `testTryNAcquire`.
-pub async fn permits_are_given_out_to_the_last_one(subject: &Subject) {
-    if !subject.can().permits {
-        return;
-    }
-    let (one, two) = (subject.client().await, subject.client().await);
-    let name = subject.fresh_name("permits");
-    let (ours, theirs) = (one.semaphore(&name, 4), two.semaphore(&name, 4));
-    let out = async || taken(&must(one.admin().inspect(&name).await));
-    let scene = async {
-        let mut guards = Vec::new();
-        for count in 1..=4 {
-            guards.push(must(ours.permit().acquire().await));
-            assert_eq!(out().await, count);
-        }
-        assert!(must(ours.permit().try_acquire().await).is_none());
-        assert!(must(theirs.permit().try_acquire().await).is_none());
-        must(guards.remove(1).release().await);
-        assert!(must(theirs.permits(2).try_acquire().await).is_none(), "one is there");
-        let Some(theirs) = must(theirs.permit().try_acquire().await) else {
-            panic!("one was given back")
-        };
-        assert_eq!(out().await, 4);
-        must(theirs.release().await);
-        for guard in guards {
-            must(guard.release().await);
-        }
-        assert_eq!(out().await, 0);
-    };
-    subject.drive(scene).await;
-}
-
 /// Clients alternately ask for one permit and for all permits. The held permits never exceed the
 /// capacity, sometimes all are held, and all clients are served.
 ///
@@ -94,8 +59,9 @@ pub async fn one_permit_and_all_of_them_are_had_in_turn(subject: &Subject) {
 
 /// The largest semaphore counts as exactly as a small one.
 ///
-/// DistributedLock: `TestHighTicketCount`. tokio: `no_panic_at_maxpermits`,
-/// `panic_when_exceeds_maxpermits`.
+/// DistributedLock: `TestHighTicketCount`, `TestDrain`,
+/// `TestGetCurrentCountReflectsAcquisitionsAndReleases`. Redisson: `testAvailablePermits`. tokio:
+/// `no_panic_at_maxpermits`, `panic_when_exceeds_maxpermits`.
 pub async fn the_largest_semaphore_counts_exactly(subject: &Subject) {
     if !subject.can().permits {
         return;

@@ -29,12 +29,6 @@ impl RedisOptions {
         self.line("appendonly yes").line(format!("appendfsync {appendfsync}"))
     }
 
-    /// Limits the data to this many bytes; nothing is evicted.
-    #[must_use]
-    pub fn max_memory(self, bytes: u64) -> Self {
-        self.line(format!("maxmemory {bytes}")).line("maxmemory-policy noeviction")
-    }
-
     /// Gives the `default` user a password.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {

@@ -74,8 +74,8 @@ impl Layout for Plain {
         peek
     }
 
-    /// With a prefix, a scan finds only keys of locks, and each keeps its name from all, even if
-    /// its value is empty or no string. Without a prefix, the scan also finds other data.
+    /// With a prefix, a scan finds only keys of locks. Each keeps its name from all, even if its
+    /// value is empty or no string. Without a prefix, the scan also finds other data.
     fn is_lock(&self, value: &[u8], _: u64) -> bool {
         !self.prefix.is_empty() || value == value::MARK.as_bytes()
     }
