@@ -213,9 +213,10 @@ impl Client {
     }
 
     /// Releases all leases of this client, ends its calls for leases with [`Error::Closed`], and
-    /// waits until the store has received these changes. If the last handle is dropped and no guard
-    /// is left, the drop waits in the same way, for 1 s at most. If guards are left, they keep
-    /// their leases.
+    /// waits until the store has received these changes. The file of a client with a `file:` URL is
+    /// then closed, so a process that is forked from now on may open it. If the last handle is
+    /// dropped and no guard is left, the drop waits in the same way, for 1 s at most. If guards are
+    /// left, they keep their leases.
     ///
     /// # Errors
     ///

@@ -93,10 +93,8 @@ impl Access {
         if found.st_uid != user.as_raw() {
             return Ok(());
         }
-        let mode = match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => self.of_directory(),
-            _ => self.mode,
-        };
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        let mode = if is_directory { self.of_directory() } else { self.mode };
         if let Some((owner, group)) = self.owner {
             let owner = user.is_root().then_some(owner).filter(|owner| !owner.is_root());
             let group = (found.st_gid != group.as_raw()).then_some(group);

@@ -89,6 +89,8 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 #[derive(Clone, Debug)]
 pub struct File {
     executor: Arc<Executor>,
+    /// The client that has opened this store is its only user, so its end closes the database.
+    is_one_clients: bool,
 }
 
 impl File {
@@ -108,11 +110,11 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens a database while the caller's runtime goes on.
+    /// Opens a database for one client, while the caller's runtime goes on.
     pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
         let clock = Arc::new(SystemClock::new());
-        let executor = Executor::connect(options.path, boot()?, clock).await?;
-        Ok(Self { executor: Arc::new(executor) })
+        let executor = Arc::new(Executor::connect(options.path, boot()?, clock).await?);
+        Ok(Self { executor, is_one_clients: true })
     }
 
     /// Checks the store of a URL for faults that would break a promise. Creates nothing.
@@ -126,8 +128,8 @@ impl File {
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let executor = Executor::open(options.into().path, boot, Arc::new(clock))?;
-        Ok(Self { executor: Arc::new(executor) })
+        let executor = Arc::new(Executor::open(options.into().path, boot, Arc::new(clock))?);
+        Ok(Self { executor, is_one_clients: false })
     }
 
     /// Runs `work` in one transaction on the database of this store: all of it or nothing. No
@@ -240,6 +242,9 @@ impl Store for File {
 
     fn forget(&self, client: ClientId) {
         self.liveness().leave(client);
+        if self.is_one_clients {
+            self.executor.close();
+        }
     }
 
     fn opened_at(&self) -> Option<Reading> {

@@ -68,15 +68,13 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
     }
     if path == "~" || path.starts_with("~/") {
         // A shell expands `~` at the beginning of a word only.
-        return Err(invalid(format!(
-            "`~` stands for no directory in a store URL: write file:$HOME{}",
-            &path[1..]
-        )));
+        let rest = &path[1..];
+        let why = format!("`~` stands for no directory in a store URL: write file:$HOME{rest}");
+        return Err(invalid(why));
     }
     if path.is_empty() || path.ends_with('/') {
-        return Err(invalid(format!(
-            "file:{path} names no file: write file:PATH, as in file:locks.db"
-        )));
+        let why = format!("file:{path} names no file: write file:PATH, as in file:locks.db");
+        return Err(invalid(why));
     }
     Ok(path)
 }

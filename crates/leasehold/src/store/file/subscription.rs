@@ -79,13 +79,9 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
         liveness.remove(&hidden);
     }
-    Ok(FileSubscription {
-        name: name.clone(),
-        file,
-        pipe: PipeReader::new(pipe?),
-        arrived: VecDeque::new(),
-        liveness: Arc::clone(liveness),
-    })
+    let (name, pipe) = (name.clone(), PipeReader::new(pipe?));
+    let (arrived, liveness) = (VecDeque::new(), Arc::clone(liveness));
+    Ok(FileSubscription { name, file, pipe, arrived, liveness })
 }
 
 /// The beginning of the file names of the pipes for a name. Two names may share a beginning, so
@@ -106,12 +102,10 @@ pub(crate) struct FileSubscription {
 impl FileSubscription {
     async fn wait(&mut self) -> io::Result<()> {
         let lines = self.pipe.read().await?.into_iter();
-        self.arrived.extend(lines.filter_map(|line| match line {
-            Some(line) => {
-                let words = line.strip_prefix(self.name.as_str())?.strip_prefix('\t')?;
-                Some(Some(words.to_owned()))
-            }
-            None => Some(None),
+        self.arrived.extend(lines.filter_map(|line| {
+            let Some(line) = line else { return Some(None) };
+            let words = line.strip_prefix(self.name.as_str())?.strip_prefix('\t')?;
+            Some(Some(words.to_owned()))
         }));
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -55,8 +55,9 @@ type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 pub(super) struct Executor {
     pub(super) site: Arc<Site>,
     made_in: MadeIn,
-    worker: Arc<Mutex<Worker>>,
-    jobs: Sender<Job>,
+    /// `None` once the database is closed.
+    worker: Arc<Mutex<Option<Worker>>>,
+    jobs: Mutex<Option<Sender<Job>>>,
     /// This end breaks when the thread no longer uses the database.
     ended: Mutex<Receiver<()>>,
 }
@@ -156,6 +157,7 @@ impl Executor {
             return None;
         }
         let mut worker = self.worker.try_lock().ok()?;
+        let worker = worker.as_mut()?;
         worker.database.may_wait = false;
         let done = worker.attempt(work);
         if worker.is_tidying_due() {
@@ -171,22 +173,32 @@ impl Executor {
     fn send(&self, job: Job) {
         self.site.queued.fetch_add(1, Ordering::Relaxed);
         // If the thread has ended, the job is dropped, and so is the end for its answer.
-        let _ = self.jobs.send(job);
+        let _ = lock(&self.jobs).as_ref().map(|jobs| jobs.send(job));
+    }
+
+    /// Ends the thread, which closes the database, and waits for that. Later work is interrupted.
+    pub(super) fn close(&self) {
+        if self.made_in.is_another() {
+            return;
+        }
+        // The thread sees that nobody asks any more.
+        drop(lock(&self.jobs).take());
+        let _ = lock(&self.ended).recv_timeout(LAST_PATIENCE);
     }
 }
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // The thread sees that nobody asks any more.
-        let jobs = std::mem::replace(&mut self.jobs, mpsc::channel().0);
         if self.made_in.is_another() {
             // The thread, its channel, the connection and the locks of files are the parent's.
-            return std::mem::forget((jobs, Arc::clone(&self.worker)));
+            std::mem::forget((std::mem::take(&mut self.jobs), Arc::clone(&self.worker)));
         }
-        drop(jobs);
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = ended.recv_timeout(LAST_PATIENCE);
+        self.close();
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a thread that opens a database, reports the store, and serves it.
@@ -204,17 +216,20 @@ fn start(
             Err(error) => return report(Err(error)),
         };
         let (site, made_in) = (Arc::clone(&worker.site), MadeIn::this());
-        let (worker, ended) = (Arc::new(Mutex::new(worker)), Mutex::new(ended));
+        let (worker, ended) = (Arc::new(Mutex::new(Some(worker))), Mutex::new(ended));
+        let jobs = Mutex::new(Some(jobs));
         report(Ok(Executor { site, made_in, worker: Arc::clone(&worker), jobs, ended }));
         while let Ok(job) = queue.recv() {
             // Work that panics is caught before this mutex is unlocked, so nothing poisons it.
-            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
-            worker.database.may_wait = true;
-            worker.run(job);
-            // An error here comes again in the next operation, which has a caller to report it to.
-            let _ = worker.tidy_if_due(&queue);
+            if let Some(worker) = &mut *lock(&worker) {
+                worker.database.may_wait = true;
+                worker.run(job);
+                // An error here comes again in the next operation, which has a caller to report it
+                // to.
+                let _ = worker.tidy_if_due(&queue);
+            }
         }
-        drop(worker);
+        drop(lock(&worker).take());
         drop(ending);
     };
     let started = std::thread::Builder::new().name("leasehold-file".to_owned()).spawn(run);

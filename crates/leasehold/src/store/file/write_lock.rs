@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{FlockOperation, OFlags, flock, openat};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 
 use super::access::Access;
 
@@ -44,13 +44,8 @@ impl WriteLock {
             true => FlockOperation::LockExclusive,
             false => FlockOperation::NonBlockingLockExclusive,
         };
-        loop {
-            match flock(&self.0, operation) {
-                Ok(()) => return Ok(WriteLockGuard(self)),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        retry_on_intr(|| flock(&self.0, operation))?;
+        Ok(WriteLockGuard(self))
     }
 }
 
