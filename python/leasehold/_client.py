@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -46,7 +45,7 @@ class _Client(Generic[L, X, S, E, J, A]):
     """A client of a store, which makes locks. It connects on its first use, and does nothing
     before."""
 
-    __slots__ = ("__weakref__", "_given", "_holds", "_native")
+    __slots__ = ("__weakref__", "_given", "_holds", "_listener", "_native")
 
     _family: ClassVar[Family]
 
@@ -68,11 +67,9 @@ class _Client(Generic[L, X, S, E, J, A]):
         if store is None:
             store = os.environ.get(_VARIABLE) or None
         options = _options.native({}, defaults)
-        number = _events.listen(on_event)
-        wants_all = on_event is not None
-        if wants_all:
-            weakref.finalize(self, _events.forget, number).atexit = False
-        self._native = _core.NativeClient(store, options, number, wants_all)
+        self._listener = None if on_event is None else _events.Callback(on_event)
+        number = self._listener.key if self._listener else 0
+        self._native = _core.NativeClient(store, options, number, on_event is not None)
         self._given = (store, on_event, dict(defaults))
         self._holds = Holds()
 

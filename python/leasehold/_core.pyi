@@ -5,13 +5,7 @@ from leasehold._options import LossReason, Mode
 @final
 class Options:
     def __init__(
-        self,
-        ttl: object,
-        renew: bool,
-        max_hold: object,
-        min_hold: object,
-        label: str | None,
-        /,
+        self, ttl: object, renew: bool, max_hold: object, min_hold: object, label: str | None, /
     ) -> None: ...
 
 @final
@@ -38,12 +32,7 @@ class Completions:
 @final
 class NativeClient:
     def __init__(
-        self,
-        store: str | Memory | None,
-        defaults: Options,
-        number: int,
-        tells_all: bool,
-        /,
+        self, store: str | Memory | None, defaults: Options, number: int, tells_all: bool, /
     ) -> None: ...
     @property
     def store(self) -> str: ...

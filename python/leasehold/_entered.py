@@ -10,11 +10,15 @@ from typing import Any, Generic, TypeVar
 G = TypeVar("G")
 
 
+class _Thread:
+    __slots__ = ("__weakref__",)
+
+
 class _Local(threading.local):
     """An object per thread. The thread's number is no substitute: a later thread may reuse it."""
 
     def __init__(self) -> None:
-        self.thread = object()
+        self.thread = _Thread()
 
 
 _local = _Local()
@@ -26,33 +30,43 @@ def this_thread() -> Hashable:
 
 
 class Entered(Generic[G]):
-    """The guards of the open blocks of one lock: last in, first out."""
+    """The guards of the open blocks of one lock: last in, first out. The lock does not keep a
+    thread or task alive that has left a block open."""
 
-    __slots__ = ("_guards",)
+    __slots__ = ("__weakref__", "_guards", "_left")
 
     def __init__(self) -> None:
-        self._guards: dict[Hashable, list[G]] = {}
+        self._guards: dict[weakref.ref[Any], list[G]] = {}
+        self._left: list[G] = []
 
     def push(self, who: Hashable, guard: G) -> None:
         """Records the guard of a block that begins."""
-        self._guards.setdefault(who, []).append(guard)
+        self._guards.setdefault(weakref.ref(who, self._leave), []).append(guard)
+
+    def _leave(self, who: weakref.ref[Any]) -> None:
+        self._left += self._guards.pop(who, ())
 
     def pop(self, who: Hashable) -> G:
         """Removes and returns the guard of a block that ends: the newest guard of ``who``. If
         ``who`` has none, it is the only guard of the lock."""
-        if who not in self._guards:
-            owners = list(self._guards)
-            if len(owners) != 1 or len(self._guards[owners[0]]) != 1:
+        guards = self._guards.get(weakref.ref(who))
+        if not guards:
+            all_guards = [self._left, *self._guards.values()]
+            if sum(map(len, all_guards)) != 1:
                 raise RuntimeError(
                     "the block began in another thread or task, and several are open: nothing was "
                     "released; use `with lock.acquire() as guard`"
                 )
-            who = owners[0]
-        guards = self._guards[who]
-        guard = guards.pop()
-        if not guards:
-            self._guards.pop(who, None)
-        return guard
+            guards = max(all_guards, key=len)
+        return guards.pop()
+
+    def pop_left(self) -> G | None:
+        """The guard of a block whose task will not run again, if there is one."""
+        for who in list(self._guards):
+            task = who()
+            if task is not None and task.get_loop().is_closed():
+                self._leave(who)
+        return self._left.pop() if self._left else None
 
 
 class _Hold:

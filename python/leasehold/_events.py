@@ -8,6 +8,7 @@ import logging
 import select
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
@@ -22,36 +23,42 @@ if TYPE_CHECKING:
 logger = logging.getLogger("leasehold")
 
 _numbers = itertools.count(1)
-_listeners: dict[int, tuple[Context, Callable[[Event], object]]] = {}
-_callbacks: dict[int, tuple[Context, Callable[[LossReason], object]]] = {}
 _thread: threading.Thread | None = None
 
 
-def listen(on_event: Callable[[Event], object] | None) -> int:
-    """Registers a listener, and returns the number of its client. The listener is called in a copy
-    of the present context."""
-    number = next(_numbers)
-    if on_event is not None:
-        _listeners[number] = (copy_context(), on_event)
-    return number
+class Callback:
+    """A callback and the context of its registration. The client or the guard keeps it, and this
+    module does not: an object that is called back, and that has the client, can be collected."""
+
+    __slots__ = ("__weakref__", "calls", "key")
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self.calls: tuple[Context, Callable[[Any], object]] | None = (copy_context(), function)
+        self.key = next(_numbers)
+        _callbacks[self.key] = self
 
 
-def forget(number: int) -> None:
-    """Removes the listener of a client."""
-    _listeners.pop(number, None)
+_callbacks: weakref.WeakValueDictionary[int, Callback] = weakref.WeakValueDictionary()
+_due: dict[int, Callback] = {}
+"""The callbacks of leases that were lost, and whose guards were forgotten before the call."""
 
 
-def on_lost(guard: _core.NativeGuard, callback: Callable[[LossReason], object]) -> None:
-    """Registers a callback, which is called once if the lease is lost."""
-    if not callable(callback):
-        raise TypeError(f"on_lost takes a function, not {type(callback).__name__}")
-    key = next(_numbers)
-    _callbacks[key] = (copy_context(), callback)
-    try:
-        guard.on_lost(key)
-    except BaseException:
-        del _callbacks[key]
-        raise
+def on_lost(guard: _core.NativeGuard, function: Callable[[LossReason], object]) -> Callback:
+    """Registers a function, which is called once if the lease is lost while the returned callback
+    lives."""
+    if not callable(function):
+        raise TypeError(f"on_lost takes a function, not {type(function).__name__}")
+    callback = Callback(function)
+    guard.on_lost(callback.key)
+    return callback
+
+
+def keep(callbacks: list[Callback]) -> None:
+    """Keeps the callbacks of a lost lease until each was called."""
+    for callback in callbacks:
+        _due[callback.key] = callback
+        if callback.calls is None:
+            _due.pop(callback.key, None)
 
 
 def start() -> None:
@@ -96,24 +103,24 @@ def _guarded(function: Callable[..., object], *arguments: object) -> None:
 
 
 def _tell(item: tuple[Any, ...]) -> None:
-    kind, key = item[0], item[1]
+    kind, key, value = item[0], item[1], item[-1]
+    callback = _due.get(key) or _callbacks.get(key)
     if kind == "event":
-        event = Event(*item[3])
+        value = Event(*value)
         if item[2]:
-            _guarded(logger.warning, "%s", event.text)
-        _call(_listeners.get(key), event)
-    elif kind == "lost":
-        _call(_callbacks.pop(key, None), item[2])
-    else:
-        _callbacks.pop(key, None)
+            _guarded(logger.warning, "%s", value.text)
+    if callback is not None and callback.calls is not None:
+        context, function = callback.calls
+        if kind != "event":
+            callback.calls = None
+        _due.pop(key, None)
+        if kind != "over":
+            _call(context, function, value)
 
 
-def _call(listener: tuple[Context, Callable[[Any], object]] | None, value: object) -> None:
-    if listener is None:
-        return
-    context, callback = listener
+def _call(context: Context, function: Callable[[Any], object], value: object) -> None:
     try:
-        context.run(callback, value)
+        context.run(function, value)
     except BaseException:
         # Not even `sys.exit()` in a callback ends the thread, which also calls all others.
-        logger.exception("a callback failed: %r", callback)
+        logger.exception("a callback failed: %r", function)

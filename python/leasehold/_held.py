@@ -21,10 +21,14 @@ class _Held:
     A guard that is garbage collected is released in the background, with a ``ResourceWarning``.
     """
 
-    __slots__ = ("__weakref__", "_hold", "_native")
+    __slots__ = ("__weakref__", "_callbacks", "_hold", "_native")
 
-    def __init__(self, native: _core.NativeGuard) -> None:
+    def __init__(
+        self, native: _core.NativeGuard, callbacks: list[_events.Callback] | None = None
+    ) -> None:
         self._native = native
+        # All guards of one lease keep its callbacks.
+        self._callbacks = [] if callbacks is None else callbacks
 
     @property
     def name(self) -> str:
@@ -84,8 +88,9 @@ class _Held:
         when it is released.
 
         A separate thread calls it, in a copy of the present context. The callback may do anything.
+        It does not keep the guard alive, if it refers to it.
         """
-        _events.on_lost(self._native, callback)
+        self._callbacks.append(_events.on_lost(self._native, callback))
 
     def into_lease(self) -> Lease:
         """Stops renewing the lease and returns it, for ``client.adopt`` in another process.
@@ -109,7 +114,12 @@ class _Held:
     def __del__(self) -> None:
         # If `__init__` failed, `_native` is missing.
         native = getattr(self, "_native", None)
-        if native is not None and native.is_kept and native.is_held:
+        if native is None:
+            return
+        uncalled = [it for it in self._callbacks if it.calls]
+        if uncalled and native.loss not in (None, "forked", "released"):
+            _events.keep(uncalled)
+        if native.is_kept and native.is_held:
             # This passes no `source=`: code that records warnings would keep the guard alive, and
             # so the lease.
             warnings.warn(

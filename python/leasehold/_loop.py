@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import warnings
+import weakref
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -47,7 +49,7 @@ class Scope:
             raise RuntimeError("a block of `async with` belongs to a task")
         self._bridge = here()
         self._native = native
-        self._task = task
+        self._task = weakref.ref(task)
         self._before = _cancellations(task)
         self.is_lost = False
         self._key = native.watch(self._bridge.completions)
@@ -59,16 +61,35 @@ class Scope:
     def lose(self) -> None:
         """Called when the lease is lost: ends the block at its next await."""
         self.is_lost = True
-        self._task.cancel(self)
+        task = self._task()
+        if task is not None:
+            task.cancel(self)
 
     def end(self, error: BaseException | None) -> bool:
         """Stops watching, and returns whether only the loss ended the block."""
         if self._bridge.waiting.pop(self._key, None) is not None:
             self._native.unwatch(self._bridge.completions, self._key)
-        if not self.is_lost:
+        task = self._task()
+        if task is None or not self.is_lost:
             return False
-        is_alone = _is_alone(self._task, self._before, error, self)
+        is_alone = _is_alone(task, self._before, error, self)
         return is_alone and isinstance(error, asyncio.CancelledError)
+
+    def is_current(self) -> bool:
+        """Whether the task of the block is running."""
+        loop = asyncio._get_running_loop()
+        return loop is not None and asyncio.current_task(loop) is self._task()
+
+    def is_left(self) -> bool:
+        """Whether a task that has not ended has the block open."""
+        task = self._task()
+        return task is not None and not task.done()
+
+    def leave(self) -> str:
+        """Releases the lease of a block whose task will not run again, in the background."""
+        self.end(None)
+        self._native.release()
+        return self._native.name
 
     def lost(self) -> LeaseLost:
         """The error with which the block was ended."""
@@ -80,21 +101,21 @@ class Scope:
 
 
 class Bridge:
-    """The running verbs of one loop, and their waiters."""
+    """The running verbs of one loop, and their waiters. Only its loop keeps it."""
 
-    __slots__ = ("_call_soon", "completions", "waiting")
+    __slots__ = ("__weakref__", "completions", "waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_soon = loop.call_soon
+    def __init__(self) -> None:
         self.completions = _core.Completions()
         self.waiting: dict[int, asyncio.Future[Any] | Scope] = {}
-        loop.add_reader(self.completions.fileno(), self._take)
 
-    def _take(self) -> None:
+    def take(self) -> None:
+        """Wakes those whose verbs have ended."""
         ended = self.completions.take()
         for key, failed, value in ended:
-            waiter = self.waiting.pop(key, None)
+            waiter = self.waiting.get(key)
             if isinstance(waiter, Scope):
+                del self.waiting[key]
                 waiter.lose()
             elif waiter is None or waiter.done():
                 continue
@@ -106,15 +127,40 @@ class Bridge:
             # The tasks that wake now begin their next verbs before `hand_over` runs, which then
             # hands over all of them.
             self.completions.gather()
-            self._call_soon(self.completions.hand_over)
+            asyncio.get_running_loop().call_soon(self.completions.hand_over)
 
     def close(self) -> None:
-        """Aborts all verbs, because the loop is closed."""
+        """Ends what the tasks of the loop, which is closed, wait for and hold in blocks."""
         self.completions.close()
-        self.waiting.clear()
+        waiting, self.waiting = self.waiting, {}
+        for waiter in waiting.values():
+            if isinstance(waiter, asyncio.Future):
+                _give_back(waiter)
+        left = [it.leave() for it in waiting.values() if isinstance(it, Scope) and it.is_left()]
+        if left:
+            warnings.warn(
+                f"{', '.join(left)}: the loop was closed in a block, whose lease is released now",
+                ResourceWarning,
+                stacklevel=2,
+            )
 
 
-_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
+class _Reader:
+    """What a loop calls when verbs have ended. The loop drops it when the loop is closed."""
+
+    __slots__ = ("_bridge",)
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def __call__(self) -> None:
+        self._bridge.take()
+
+    def __del__(self) -> None:
+        self._bridge.close()
+
+
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Bridge]] = WeakKeyDictionary()
 
 
 def here() -> Bridge:
@@ -123,13 +169,12 @@ def here() -> Bridge:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         raise RuntimeError(_NO_LOOP) from None
-    bridge = _bridges.get(loop)
+    known = _bridges.get(loop)
+    bridge = known and known()
     if bridge is None:
-        for other in [other for other in list(_bridges) if other.is_closed()]:
-            closed = _bridges.pop(other, None)
-            if closed is not None:
-                closed.close()
-        bridge = _bridges[loop] = Bridge(loop)
+        bridge = Bridge()
+        loop.add_reader(bridge.completions.fileno(), _Reader(bridge))
+        _bridges[loop] = weakref.ref(bridge)
     return bridge
 
 
@@ -142,23 +187,22 @@ async def wait(verb: _core.Verb) -> Any:
     bridge.waiting[key] = future
     try:
         return await future
-    except asyncio.CancelledError:
-        if not future.cancelled() and future.done() and future.exception() is None:
-            # The result came at the moment of the cancellation. A traceback may keep the future,
-            # and so the lease, alive for long: release it here.
-            _give_back(bridge, future.result())
+    except (asyncio.CancelledError, GeneratorExit):
+        _give_back(future)
         raise
     finally:
-        if bridge.waiting.pop(key, None) is not None:
+        bridge.waiting.pop(key, None)
+        if future.cancelled() or not future.done():
             bridge.completions.cancel(key)
 
 
-def _give_back(bridge: Bridge, value: object) -> None:
-    """Releases a lease that nobody has received."""
-    if isinstance(value, _core.NativeGuard):
-        release = value.release()
-        if release is not None:
-            bridge.completions.cancel(bridge.completions.begin(release))
+def _give_back(future: asyncio.Future[Any]) -> None:
+    """Releases a lease that nobody has received, in the background. A traceback may keep the
+    future, and so the lease, alive for long."""
+    if future.done() and not future.cancelled() and future.exception() is None:
+        value = future.result()
+        if isinstance(value, _core.NativeGuard):
+            value.release()
 
 
 def this_task() -> object:

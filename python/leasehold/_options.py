@@ -13,13 +13,7 @@ Span: TypeAlias = float | timedelta
 
 Mode: TypeAlias = Literal["exclusive", "shared", "permits"]
 LossReason: TypeAlias = Literal[
-    "closed",
-    "expired",
-    "held_too_long",
-    "revoked",
-    "vanished",
-    "released",
-    "forked",
+    "closed", "expired", "held_too_long", "revoked", "vanished", "released", "forked"
 ]
 
 _TEXT = "{0} is {1} or None, not {2}"

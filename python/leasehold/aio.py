@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
 from leasehold import _synchronized
@@ -27,8 +26,7 @@ T = TypeVar("T")
 
 @final
 class AsyncClient(
-    OnlyAsync,
-    _Client[AsyncLock, AsyncRWLock, AsyncSemaphore, AsyncElection, AsyncJob, AsyncAdmin],
+    OnlyAsync, _Client[AsyncLock, AsyncRWLock, AsyncSemaphore, AsyncElection, AsyncJob, AsyncAdmin]
 ):
     """A client of a store, which makes locks for tasks. It connects on its first use.
 
@@ -111,11 +109,5 @@ class AsyncClient(
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         await self.close()

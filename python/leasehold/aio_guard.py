@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
-from leasehold import _core
+from leasehold import _core, _events
 from leasehold._held import _Held, note_failed_release
 from leasehold._loop import Scope, wait
 from leasehold._refusal import OnlyAsync
@@ -26,8 +26,10 @@ class AsyncGuard(OnlyAsync, _Held):
 
     __slots__ = ("_scopes",)
 
-    def __init__(self, native: _core.NativeGuard) -> None:
-        super().__init__(native)
+    def __init__(
+        self, native: _core.NativeGuard, callbacks: list[_events.Callback] | None = None
+    ) -> None:
+        super().__init__(native, callbacks)
         self._scopes: list[Scope] = []
 
     async def release(self) -> None:
@@ -43,7 +45,7 @@ class AsyncGuard(OnlyAsync, _Held):
 
     def reenter(self) -> AsyncGuard:
         """Like ``Guard.reenter``."""
-        return AsyncGuard(self._native.reenter())
+        return AsyncGuard(self._native.reenter(), self._callbacks)
 
     async def lost(self) -> LossReason | None:
         """Like ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
@@ -62,6 +64,10 @@ class AsyncGuard(OnlyAsync, _Held):
         /,
     ) -> None:
         scope = self._scopes.pop()
+        if kind is GeneratorExit and not scope.is_current():
+            # Nobody runs this block any more, so nothing can be awaited.
+            scope.leave()
+            return
         if scope.end(error):
             lost = scope.lost()
             # The block raises the loss, so an error of this release is ignored.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Coroutine, Generator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from leasehold._loop import this_task, wait
@@ -63,14 +62,8 @@ class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
         self._guard = await self
         return await self._guard.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        await self._guard.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._guard.__aexit__(*raised)
 
     if not TYPE_CHECKING:
 
@@ -120,14 +113,9 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
         self._entered.push(this_task(), guard)
         return await guard.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        await self._entered.pop(this_task()).__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        left = self._entered.pop_left() if raised[0] is GeneratorExit else None
+        await (left or self._entered.pop(this_task())).__aexit__(*raised)
 
 
 class _AsyncRLock(AsyncLock):

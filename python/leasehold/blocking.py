@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
 from leasehold import _synchronized
 from leasehold._client import Family, _Client
@@ -110,11 +109,5 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.close()

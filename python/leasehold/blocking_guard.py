@@ -51,7 +51,7 @@ class Guard(OnlyPlain, _Held):
 
         Raises ``LeaseLost``. Cost: none.
         """
-        return Guard(self._native.reenter())
+        return Guard(self._native.reenter(), self._callbacks)
 
     def wait_lost(self, timeout: Span | None = None) -> LossReason | None:
         """Waits for the end of the lease. Returns the reason if it was lost, ``None`` if it was

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from leasehold._entered import this_thread
 from leasehold._made import _Lock, _RWLock, _Semaphore
@@ -55,14 +54,8 @@ class Lock(OnlyPlain, _Lock[Guard]):
         self._entered.push(this_thread(), guard)
         return guard
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
-        self._entered.pop(this_thread()).__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._entered.pop(this_thread()).__exit__(*raised)
 
 
 class _RLock(Lock):

@@ -26,14 +26,14 @@ impl NativeClient {
         };
         let limit = u32::try_from(limit).map_err(refusal)?;
         let client = Arc::clone(&self.0);
-        Ok(self.verb(
+        Ok(Verb::new(
             async move { Ok(Done::Names(admin(&client).await?.list(&prefix, limit).await?)) },
         ))
     }
 
     fn inspect(&self, name: &Bound<'_, PyString>) -> PyResult<Verb> {
         let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
-        Ok(self.verb(async move {
+        Ok(Verb::new(async move {
             Ok(Done::Status(Box::new(admin(&client).await?.inspect(name).await?)))
         }))
     }
@@ -41,7 +41,7 @@ impl NativeClient {
     fn revoke(&self, name: &Bound<'_, PyString>, lease: &str, now: bool) -> PyResult<Verb> {
         let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
         let lease: LeaseId = lease.parse().map_err(refused)?;
-        Ok(self.verb(async move {
+        Ok(Verb::new(async move {
             let admin = admin(&client).await?;
             Ok(Done::Flag(match now {
                 true => admin.revoke_now(name, lease).await?,
@@ -52,6 +52,6 @@ impl NativeClient {
 
     fn end_quarantine(&self) -> Verb {
         let client = Arc::clone(&self.0);
-        self.verb(async move { Ok(Done::Flag(admin(&client).await?.end_quarantine().await?)) })
+        Verb::new(async move { Ok(Done::Flag(admin(&client).await?.end_quarantine().await?)) })
     }
 }

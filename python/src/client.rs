@@ -20,9 +20,6 @@ use crate::told::Teller;
 use crate::verb::Verb;
 use crate::watches::Watches;
 
-/// The environment variable with the URL of the store, for a client that was given no URL.
-const VARIABLE: &str = "LEASEHOLD_STORE";
-
 /// A store in this process: its clients compete like separate machines. A forked child begins with
 /// an empty store.
 #[pyclass(frozen, name = "Memory", module = "leasehold")]
@@ -137,15 +134,6 @@ impl Drop for Client {
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeClient(pub(crate) Arc<Client>);
 
-impl NativeClient {
-    pub(crate) fn verb(
-        &self,
-        doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
-    ) -> Verb {
-        Verb::new(doing)
-    }
-}
-
 #[pymethods]
 impl NativeClient {
     /// `number` identifies the client in its events. Without `tells_all`, only events for the log
@@ -176,12 +164,12 @@ impl NativeClient {
 
     fn connect(&self) -> Verb {
         let client = Arc::clone(&self.0);
-        self.verb(async move { client.here().await.map(|_| Done::Nothing) })
+        Verb::new(async move { client.here().await.map(|_| Done::Nothing) })
     }
 
     fn close(&self) -> Verb {
         let client = Arc::clone(&self.0);
-        self.verb(async move { client.close().await.map(|()| Done::Nothing) }).going_on()
+        Verb::new(async move { client.close().await.map(|()| Done::Nothing) }).going_on()
     }
 
     /// The store as text, without passwords.
@@ -194,23 +182,16 @@ impl NativeClient {
     }
 }
 
-/// The given URL, or the URL in the environment.
+/// The given URL, which Python has taken from the environment if there was none.
 fn url(store: &Bound<'_, PyAny>) -> PyResult<String> {
-    if !store.is_none() {
-        return store.extract().map_err(|_| {
-            let found = store.get_type();
-            let text = format!("store is a URL as str, a Memory or None, not {found}");
-            pyo3::exceptions::PyTypeError::new_err(text)
-        });
+    if store.is_none() {
+        let text =
+            "no store: give its URL, as Client(\"redis://127.0.0.1/\"), or set LEASEHOLD_STORE";
+        return Err(refused(InvalidInput::new("store", text)));
     }
-    let found = store.py().import("os")?.getattr("environ")?.call_method1("get", (VARIABLE,))?;
-    match found.extract::<Option<String>>()?.filter(|url| !url.is_empty()) {
-        Some(url) => Ok(url),
-        None => {
-            let text = format!(
-                "no store: give its URL, as Client(\"redis://127.0.0.1/\"), or set {VARIABLE}"
-            );
-            Err(refused(InvalidInput::new("store", text)))
-        }
-    }
+    store.extract().map_err(|_| {
+        let found = store.get_type();
+        let text = format!("store is a URL as str, a Memory or None, not {found}");
+        pyo3::exceptions::PyTypeError::new_err(text)
+    })
 }

@@ -32,12 +32,6 @@ impl Request {
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeElection(Arc<Request>);
 
-impl NativeElection {
-    fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(doing)
-    }
-}
-
 #[pymethods]
 impl NativeElection {
     #[new]
@@ -48,7 +42,7 @@ impl NativeElection {
 
     fn campaign(&self, value: String) -> Verb {
         let request = Arc::clone(&self.0);
-        self.verb(async move {
+        Verb::new(async move {
             let leadership = request.election().await?.campaign(value).await?;
             Ok(Done::guard(&request.client, Lease::Leader(leadership)))
         })
@@ -56,12 +50,12 @@ impl NativeElection {
 
     fn leader(&self) -> Verb {
         let request = Arc::clone(&self.0);
-        self.verb(async move { Ok(Done::Leader(request.election().await?.leader().await?)) })
+        Verb::new(async move { Ok(Done::Leader(request.election().await?.leader().await?)) })
     }
 
     fn observe(&self) -> Verb {
         let request = Arc::clone(&self.0);
-        self.verb(async move {
+        Verb::new(async move {
             let observation = request.election().await?.observe().await?;
             Ok(Done::Object(Box::new(NativeObservation::new(observation))))
         })

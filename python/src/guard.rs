@@ -91,17 +91,13 @@ impl GuardCore {
         }
     }
 
-    fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(doing)
-    }
-
     /// A verb that has exclusive use of the lease while it runs.
     fn change<F>(&self, change: impl FnOnce(Taken) -> F + Send + 'static) -> Result<Verb, Failure>
     where
         F: Future<Output = Result<Done, Failure>> + Send + 'static,
     {
         let (slot, gone) = (self.ready()?, self.let_go());
-        Ok(self.verb(async move {
+        Ok(Verb::new(async move {
             let _turn = slot.turn.lock().await;
             match slot.take() {
                 Some(taken) => change(taken).await,
@@ -268,7 +264,7 @@ impl NativeGuard {
         }
         // A signal handler may end the wait before this verb begins, or while another has the turn.
         let leaving = Leaving(slot);
-        let verb = self.0.verb(async move {
+        let verb = Verb::new(async move {
             let _turn = leaving.0.turn.lock().await;
             match leaving.0.let_go() {
                 Some(Lease::Plain(guard)) => guard.release().await?,
@@ -285,7 +281,7 @@ impl NativeGuard {
         let ttl = maybe_span(ttl, "ttl")?;
         let slot = self.0.ready()?;
         let gone = self.0.let_go();
-        let verb = self.0.verb(async move {
+        let verb = Verb::new(async move {
             let _turn = slot.turn.lock().await;
             // A second guard of the lease, so that other threads can use the first one meanwhile.
             let guard = slot.ask(Guard::reenter).ok_or(gone)??;
@@ -319,7 +315,7 @@ impl NativeGuard {
         let limit = maybe_span(timeout, "timeout")?;
         let (_, lost) = self.0.shared()?;
         let lost = lost.clone();
-        Ok(self.0.verb(async move {
+        Ok(Verb::new(async move {
             let reason = match limit {
                 Some(limit) => tokio::time::timeout(limit, lost).await.ok().flatten(),
                 None => lost.await,
@@ -363,7 +359,7 @@ impl NativeClient {
     fn adopt(&self, lease: &str) -> PyResult<Verb> {
         let lease = lease.parse().map_err(refused)?;
         let client = Arc::clone(&self.0);
-        Ok(self.verb(async move {
+        Ok(Verb::new(async move {
             let guard = client.here().await?.client.adopt(lease).await?;
             Ok(Done::guard(&client, guard.into()))
         }))

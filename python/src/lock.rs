@@ -84,10 +84,6 @@ impl NativeLock {
         let (client, options) = (Arc::clone(&client.0), options.0.clone());
         Self(Arc::new(Request { client, name, kind, options, made: OnceLock::new() }))
     }
-
-    fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(doing)
-    }
 }
 
 #[pymethods]
@@ -142,7 +138,7 @@ impl NativeLock {
     fn acquire(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit: Option<Duration> = maybe_span(timeout, "timeout")?;
         let request = Arc::clone(&self.0);
-        Ok(self.verb(async move {
+        Ok(Verb::new(async move {
             let lock = request.lock().await?;
             let guard = match limit {
                 Some(limit) => lock.acquire_within(limit).await?,
@@ -154,7 +150,7 @@ impl NativeLock {
 
     fn try_acquire(&self) -> Verb {
         let request = Arc::clone(&self.0);
-        self.verb(async move {
+        Verb::new(async move {
             Ok(match request.lock().await?.try_acquire().await? {
                 Some(guard) => Done::guard(&request.client, guard.into()),
                 None => Done::Nothing,
@@ -164,6 +160,6 @@ impl NativeLock {
 
     fn status(&self) -> Verb {
         let request = Arc::clone(&self.0);
-        self.verb(async move { Ok(Done::Status(Box::new(request.lock().await?.status().await?))) })
+        Verb::new(async move { Ok(Done::Status(Box::new(request.lock().await?.status().await?))) })
     }
 }

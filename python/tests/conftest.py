@@ -50,15 +50,8 @@ class Redis:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory]
         command = [program, *self.words, *options, "--loglevel", "warning"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.02)
+        with socket.socket() as asked:
+            eventually(lambda: asked.connect_ex(("127.0.0.1", self.port)) == 0)
 
     def stop(self) -> None:
         self.process.kill()
@@ -117,14 +110,11 @@ class Processes:
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[str]] = []
+        self.count = 0
 
     def start(self, *words: str) -> None:
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        self._started.append(process)
-
-    @property
-    def count(self) -> int:
-        return len(self._started)
+        self._started.append(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+        self.count += 1
 
     def join(self) -> None:
         for process in self._started:
@@ -168,11 +158,10 @@ class Postgres:
             connection.execute("INSERT INTO invoice VALUES (42, 0)")
 
     def _is_there(self) -> bool:
-        try:
+        with contextlib.suppress(psycopg.OperationalError):
             psycopg.connect(self.url).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+            return True
+        return False
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -210,8 +199,7 @@ class Sentinels:
         return found
 
     def fail_over(self) -> None:
-        """Kills the primary once the replica has all writes, and waits for the promotion of the
-        replica."""
+        """Kills the primary once the replica has all writes, and waits for the promotion."""
         eventually(self._has_all)
         self.primary.stop()
         eventually(lambda: self._replication(self.replica)["role"] == "master")
@@ -222,34 +210,32 @@ class Sentinels:
         self.configuration.unlink(missing_ok=True)
 
 
+def living(what: Any) -> Iterator[Any]:
+    """What is ended with its test."""
+    yield what
+    what.end()
+
+
 @pytest.fixture(scope="session")
 def redis() -> Iterator[Redis]:
-    server = Redis()
-    yield server
-    server.end()
+    yield from living(Redis())
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.end()
+    yield from living(Postgres())
 
 
 @pytest.fixture
 def own_redis() -> Iterator[Redis]:
     """A Redis that the test may kill."""
-    server = Redis()
-    yield server
-    server.end()
+    yield from living(Redis())
 
 
 @pytest.fixture
 def gate(redis: Redis) -> Iterator[Gate]:
     """A closed gate in front of the Redis of all tests."""
-    gate = Gate(redis)
-    yield gate
-    gate.end()
+    yield from living(Gate(redis))
 
 
 @pytest.fixture(params=["memory", "file", "redis", "postgres"])
@@ -279,9 +265,7 @@ def command() -> str:
 
 @pytest.fixture
 def processes() -> Iterator[Processes]:
-    started = Processes()
-    yield started
-    started.end()
+    yield from living(Processes())
 
 
 @pytest.fixture
@@ -293,6 +277,12 @@ def client(store: str | Memory) -> Iterator[Client]:
 Program = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def finished(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end."""
+    patience: Any = {"timeout": 5 * PATIENCE, "check": False}
+    return subprocess.run(words, capture_output=True, text=True, **patience, **more)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     """Runs a separate program, which must succeed and print no complaints."""
@@ -300,10 +290,7 @@ def program(tmp_path: Path) -> Program:
     def run(text: str, *words: str, code: int = 0, says: str | None = None) -> object:
         path = tmp_path / f"program{time.monotonic_ns()}.py"
         path.write_text(text)
-        command = [sys.executable, "-W", "error", str(path), *words]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        ended = finished(sys.executable, "-W", "error", str(path), *words)
         assert ended.returncode == code, f"{ended.returncode}: {ended.stdout}{ended.stderr}"
         assert ended.stderr == "", ended.stderr
         if says is not None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import pickle
 import sys
-import threading
-import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from conftest import PATIENCE, Gate, Program, Redis
+from conftest import PATIENCE, Program, Redis
 from leasehold import (
     AsyncClient,
     AsyncGuard,
-    Client,
     ClientClosed,
     InvalidInput,
     LeaseLost,
@@ -26,15 +23,18 @@ from leasehold import (
     Memory,
 )
 
-Test = Callable[[AsyncClient, str], Awaitable[None]]
+pytestmark = pytest.mark.anyio
 
 
-def run(store: str | Memory, test: Test, name: str, **options: Any) -> None:
-    async def main() -> None:
-        async with AsyncClient(store, **options) as client:
-            await asyncio.wait_for(test(client, name), PATIENCE)
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
-    asyncio.run(main())
+
+@pytest.fixture
+async def client(store: str | Memory) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(store) as client:
+        yield client
 
 
 async def eventually(what: Callable[[], Awaitable[object]]) -> None:
@@ -42,162 +42,136 @@ async def eventually(what: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_one_holds_at_a_time_by_each_way_to_ask(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        lock = client.lock(name)
-        async with lock as first:
-            assert first.is_held and await client.lock(name).try_acquire() is None
-        async with lock.acquire(timeout=PATIENCE) as second:
-            assert second.token > first.token
-        third = await lock.acquire()
-        assert third.token > second.token
-        with pytest.raises(LockTimeout):
-            await lock.acquire(timeout=0.01)
-        assert 0 < await third.renew() <= 30
-        await third.release()
-        await third.release()
-        with pytest.raises(LeaseLost):
-            await third.renew()
-        assert (await lock.status()).is_free
-
-    run(store, test, name)
+async def test_one_holds_at_a_time_by_each_way_to_ask(client: AsyncClient, name: str) -> None:
+    lock = client.lock(name)
+    async with lock as first:
+        assert first.is_held and await client.lock(name).try_acquire() is None
+    async with lock.acquire(timeout=PATIENCE) as second:
+        assert second.token > first.token
+    third = await lock.acquire()
+    assert third.token > second.token
+    with pytest.raises(LockTimeout):
+        await lock.acquire(timeout=0.01)
+    assert 0 < await third.renew() <= 30
+    await third.release()
+    await third.release()
+    with pytest.raises(LeaseLost):
+        await third.renew()
+    assert (await lock.status()).is_free
 
 
-def test_tasks_lose_no_update(store: str | Memory, name: str) -> None:
-    count = 0
+async def test_tasks_lose_no_update(client: AsyncClient, name: str) -> None:
+    count, lock = 0, client.lock(name)
 
-    async def test(client: AsyncClient, name: str) -> None:
-        lock = client.lock(name)
+    async def add() -> None:
+        nonlocal count
+        for _ in range(10):
+            async with lock:
+                seen = count
+                await asyncio.sleep(0)
+                count = seen + 1
 
-        async def add() -> None:
-            nonlocal count
-            for _ in range(10):
-                async with lock:
-                    seen = count
-                    await asyncio.sleep(0)
-                    count = seen + 1
-
-        await asyncio.gather(*(add() for _ in range(16)))
-
-    run(store, test, name)
+    await asyncio.gather(*(add() for _ in range(16)))
     assert count == 160
 
 
-def test_a_block_is_cancelled_when_its_lease_is_lost(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        reached = False
-        with pytest.raises(LeaseLost) as caught:
-            async with client.lock(name) as guard:
-                assert await client.admin.revoke(name, guard.token, now=True)
-                await asyncio.sleep(PATIENCE)
-                reached = True
-        assert caught.value.reason == "revoked" and not reached
-        await guard.release()
-        # The task continues as if nothing had happened.
-        await asyncio.sleep(0)
-        if sys.version_info >= (3, 11):
-            task = asyncio.current_task()
-            assert task is not None and task.cancelling() == 0
-
-    run(store, test, name)
+async def test_a_block_is_cancelled_when_its_lease_is_lost(client: AsyncClient, name: str) -> None:
+    reached = False
+    with pytest.raises(LeaseLost) as caught:
+        async with client.lock(name) as guard:
+            assert await client.admin.revoke(name, guard.token, now=True)
+            await asyncio.sleep(PATIENCE)
+            reached = True
+    assert caught.value.reason == "revoked" and not reached
+    await guard.release()
+    # The task continues as if nothing had happened.
+    await asyncio.sleep(0)
+    if sys.version_info >= (3, 11):
+        task = asyncio.current_task()
+        assert task is not None and task.cancelling() == 0
 
 
-def test_a_block_over_several_names_is_cancelled_too(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        names = [name + "/a", name + "/b"]
-        with pytest.raises(LeaseLost):
-            async with client.multi(names) as guard:
-                await client.admin.revoke(names[1], guard.tokens[names[1]], now=True)
-                await asyncio.sleep(PATIENCE)
-
-    run(store, test, name)
+async def test_a_block_over_several_names_is_cancelled_too(client: AsyncClient, name: str) -> None:
+    names = [name + "/a", name + "/b"]
+    with pytest.raises(LeaseLost):
+        async with client.multi(names) as guard:
+            await client.admin.revoke(names[1], guard.tokens[names[1]], now=True)
+            await asyncio.sleep(PATIENCE)
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "after"])
-def test_a_block_on_a_lease_that_was_entered_again_is_cancelled_too(
+async def test_a_block_on_a_lease_that_was_entered_again_is_cancelled_too(
     redis: Redis, name: str, inside: bool
 ) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        with pytest.raises(LeaseLost):
-            async with client.rlock(name) as outer:
-                async with client.rlock(name):
-                    if inside:
-                        await client.admin.revoke(name, outer.token, now=True)
-                        await asyncio.sleep(PATIENCE)
-                await client.admin.revoke(name, outer.token, now=True)
-                await asyncio.sleep(PATIENCE)
-
-    run(redis.url, test, name)
-
-
-def test_a_cancellation_from_outside_wins_over_a_loss(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        inside = asyncio.Event()
-        guards: list[AsyncGuard] = []
-
-        async def hold() -> None:
-            async with client.lock(name) as guard:
-                guards.append(guard)
-                inside.set()
-                await asyncio.sleep(PATIENCE)
-
-        task = asyncio.create_task(hold())
-        await inside.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert guards[0].loss == "released"
-        assert (await client.lock(name).status()).is_free
-
-    run(store, test, name)
-
-
-def test_a_block_that_fails_by_itself_keeps_its_error(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        with pytest.raises(ZeroDivisionError) as caught:
-            async with client.lock(name) as guard:
-                try:
-                    await client.admin.revoke(name, guard.token, now=True)
+    client = AsyncClient(redis.url)
+    with pytest.raises(LeaseLost):
+        async with client.rlock(name) as outer:
+            async with client.rlock(name):
+                if inside:
+                    await client.admin.revoke(name, outer.token, now=True)
                     await asyncio.sleep(PATIENCE)
-                except asyncio.CancelledError:
-                    raise ZeroDivisionError from None
-        assert "revoked" in getattr(caught.value, "__notes__", ["revoked"])[0]
-
-    run(store, test, name)
+            await client.admin.revoke(name, outer.token, now=True)
+            await asyncio.sleep(PATIENCE)
 
 
-def test_who_waits_by_hand_is_told_of_the_end(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        guard = await client.lock(name).acquire()
-        watching = asyncio.create_task(guard.lost())
-        await client.admin.revoke(name, guard.token, now=True)
-        assert await watching == "revoked"
-        with pytest.raises(LeaseLost):
-            await guard.release()
-        guard = await client.lock(name).acquire()
-        watching = asyncio.create_task(guard.lost())
-        await asyncio.sleep(0)
+async def test_a_cancellation_from_outside_wins_over_a_loss(client: AsyncClient, name: str) -> None:
+    inside = asyncio.Event()
+    guards: list[AsyncGuard] = []
+
+    async def hold() -> None:
+        async with client.lock(name) as guard:
+            guards.append(guard)
+            inside.set()
+            await asyncio.sleep(PATIENCE)
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert guards[0].loss == "released"
+    assert (await client.lock(name).status()).is_free
+
+
+async def test_a_block_that_fails_by_itself_keeps_its_error(client: AsyncClient, name: str) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with client.lock(name) as guard:
+            try:
+                await client.admin.revoke(name, guard.token, now=True)
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                raise ZeroDivisionError from None
+    assert "revoked" in getattr(caught.value, "__notes__", ["revoked"])[0]
+
+
+async def test_who_waits_by_hand_is_told_of_the_end(client: AsyncClient, name: str) -> None:
+    guard = await client.lock(name).acquire()
+    watching = asyncio.create_task(guard.lost())
+    await client.admin.revoke(name, guard.token, now=True)
+    assert await watching == "revoked"
+    with pytest.raises(LeaseLost):
         await guard.release()
-        assert await watching is None
+    guard = await client.lock(name).acquire()
+    watching = asyncio.create_task(guard.lost())
+    await asyncio.sleep(0)
+    await guard.release()
+    assert await watching is None
 
-    run(store, test, name)
 
-
-def test_a_cancelled_wait_leaves_nothing_wherever_it_is(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        lock = client.lock(name)
-        for turns in range(60):
-            task = asyncio.ensure_future(lock.acquire())
-            for _ in range(turns % 12):
-                await asyncio.sleep(0 if turns % 2 else 0.0005)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await (await task).release()
-        async with lock.acquire(timeout=PATIENCE):
-            pass
-        await eventually(lambda: _is_idle(client, name))
-
-    run(store, test, name)
+async def test_a_cancelled_wait_leaves_nothing_wherever_it_is(
+    client: AsyncClient, name: str
+) -> None:
+    lock = client.lock(name)
+    for turns in range(60):
+        task = asyncio.ensure_future(lock.acquire())
+        for _ in range(turns % 12):
+            await asyncio.sleep(0 if turns % 2 else 0.0005)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).release()
+    async with lock.acquire(timeout=PATIENCE):
+        pass
+    await eventually(lambda: _is_idle(client, name))
 
 
 async def _is_idle(client: AsyncClient, name: str) -> bool:
@@ -205,94 +179,68 @@ async def _is_idle(client: AsyncClient, name: str) -> bool:
     return status.is_free and status.waiting == 0
 
 
-def test_a_release_that_is_cancelled_goes_on(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        for _ in range(10):
-            guard = await client.lock(name).acquire(timeout=PATIENCE)
-            release = asyncio.create_task(guard.release())
-            await asyncio.sleep(0)
-            release.cancel()
-            await asyncio.gather(release, return_exceptions=True)
-        await eventually(lambda: _is_idle(client, name))
-
-    run(store, test, name)
+async def test_a_release_that_is_cancelled_goes_on(client: AsyncClient, name: str) -> None:
+    for _ in range(10):
+        guard = await client.lock(name).acquire(timeout=PATIENCE)
+        release = asyncio.create_task(guard.release())
+        await asyncio.sleep(0)
+        release.cancel()
+        await asyncio.gather(release, return_exceptions=True)
+    await eventually(lambda: _is_idle(client, name))
 
 
-def test_a_task_enters_an_rlock_again_and_another_does_not(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        async with client.rlock(name) as outer, client.rlock(name) as inner:
-            assert inner.token == outer.token
-            other = asyncio.create_task(client.rlock(name).try_acquire())
-            assert await other is None
-        assert (await client.lock(name).status()).is_free
-
-    run(store, test, name)
-
-
-def test_modes_elections_jobs_and_decorators_are_as_those_of_threads(
-    store: str | Memory, name: str
+async def test_a_task_enters_an_rlock_again_and_another_does_not(
+    client: AsyncClient, name: str
 ) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        async with client.rwlock(name).read() as reader:
-            assert reader.mode == "shared"
-        async with client.semaphore(name + "/s", 2).permits(2):
-            assert await client.semaphore(name + "/s", 2).try_acquire() is None
-        election = client.election(name + "/e")
-        async with await election.campaign("here") as leadership:
-            leader = await election.leader()
-            assert leader is not None and leader.token == leadership.token
-            await leadership.proclaim("there")
-            async for found in election.observe():
-                if found is not None and found.value == "there":
-                    break
-        lease = (await client.lock(name).acquire()).into_lease()
-        await (await client.adopt(lease)).release()
-
-        @client.job(name + "/j", min_hold=60)
-        async def nightly() -> int:
-            return 5
-
-        assert (await nightly(), await nightly()) == (5, None)
-
-        @client.synchronized(name + "/{invoice}", skip=True)
-        async def charge(invoice: int) -> object:
-            return await charge(invoice) or "charged"
-
-        assert await charge(4) == "charged"
-        assert await client.admin.names("no such") == []
-
-    run(store, test, name)
+    async with client.rlock(name) as outer, client.rlock(name) as inner:
+        assert inner.token == outer.token
+        other = asyncio.create_task(client.rlock(name).try_acquire())
+        assert await other is None
+    assert (await client.lock(name).status()).is_free
 
 
-def test_a_closed_client_ends_waits_and_blocks(store: str | Memory, name: str) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        guard = await client.lock(name).acquire()
-        waiting = asyncio.ensure_future(client.lock(name).acquire())
-        await asyncio.sleep(0.05)
-        await client.close()
-        with pytest.raises(ClientClosed):
-            await waiting
-        assert guard.loss == "closed"
-        with pytest.raises(ClientClosed):
-            await client.lock(name).acquire()
-
-    run(store, test, name)
-
-
-def test_a_client_that_is_closed_while_it_connects_takes_no_lock(
-    redis: Redis, gate: Gate, name: str
+async def test_modes_elections_jobs_and_decorators_are_as_those_of_threads(
+    client: AsyncClient, name: str
 ) -> None:
-    async def test(client: AsyncClient, name: str) -> None:
-        waiting = asyncio.ensure_future(client.lock(name).acquire())
-        assert await asyncio.to_thread(gate.reached.wait, PATIENCE)
-        await client.close()
-        gate.opened.set()
-        with pytest.raises(ClientClosed):
-            await waiting
+    async with client.rwlock(name).read() as reader:
+        assert reader.mode == "shared"
+    async with client.semaphore(name + "/s", 2).permits(2):
+        assert await client.semaphore(name + "/s", 2).try_acquire() is None
+    election = client.election(name + "/e")
+    async with await election.campaign("here") as leadership:
+        leader = await election.leader()
+        assert leader is not None and leader.token == leadership.token
+        await leadership.proclaim("there")
+        async for found in election.observe():
+            if found is not None and found.value == "there":
+                break
+    lease = (await client.lock(name).acquire()).into_lease()
+    await (await client.adopt(lease)).release()
 
-    run(gate.url, test, name)
-    with Client(redis.url) as another:
-        assert another.lock(name).status().is_free
+    @client.job(name + "/j", min_hold=60)
+    async def nightly() -> int:
+        return 5
+
+    assert (await nightly(), await nightly()) == (5, None)
+
+    @client.synchronized(name + "/{invoice}", skip=True)
+    async def charge(invoice: int) -> object:
+        return await charge(invoice) or "charged"
+
+    assert await charge(4) == "charged"
+    assert await client.admin.names("no such") == []
+
+
+async def test_a_closed_client_ends_waits_and_blocks(client: AsyncClient, name: str) -> None:
+    guard = await client.lock(name).acquire()
+    waiting = asyncio.ensure_future(client.lock(name).acquire())
+    await asyncio.sleep(0.05)
+    await client.close()
+    with pytest.raises(ClientClosed):
+        await waiting
+    assert guard.loss == "closed"
+    with pytest.raises(ClientClosed):
+        await client.lock(name).acquire()
 
 
 def test_a_process_that_could_start_no_thread_for_tasks_tries_again(program: Program) -> None:
@@ -340,52 +288,10 @@ def test_a_client_serves_loops_one_after_another_and_at_once(redis: Redis, name:
 
     asyncio.run(pairs())
     asyncio.run(pairs())
-    failed: list[BaseException] = []
-
-    def in_thread() -> None:
-        try:
-            asyncio.run(pairs())
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=in_thread) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(lambda: asyncio.run(pairs())) for _ in range(4)]:
+            done.result(PATIENCE)
     asyncio.run(client.close())
-
-
-def test_the_verbs_of_a_closed_loop_are_dropped(redis: Redis, name: str) -> None:
-    client, lock = AsyncClient(redis.url), Client(redis.url).lock(name)
-    loop = asyncio.new_event_loop()
-    with lock:
-
-        async def begin() -> Any:
-            task = asyncio.ensure_future(client.lock(name).acquire())
-            while (await client.lock(name).status()).waiting != 1:
-                await asyncio.sleep(0.01)
-            return task
-
-        task = loop.run_until_complete(begin())
-        task.cancel()
-        loop.close()
-
-        async def another() -> None:
-            await eventually(lambda: _nobody_waits(client, name))
-            await client.close()
-
-        asyncio.run(another())
-    with warnings.catch_warnings():
-        # The task belongs to a loop that was closed while the task ran.
-        warnings.simplefilter("ignore")
-        del task
-        gc.collect()
-
-
-async def _nobody_waits(client: AsyncClient, name: str) -> bool:
-    return (await client.lock(name).status()).waiting == 0
 
 
 def test_without_a_loop_it_says_what_to_use() -> None:
@@ -450,26 +356,3 @@ if pid:
         redis.url,
         name,
     )
-
-
-def test_a_program_ends_well_while_tasks_hold_and_wait(
-    redis: Redis, program: Program, name: str
-) -> None:
-    program(
-        """
-import asyncio, logging, sys
-from leasehold import AsyncClient
-logging.getLogger("leasehold").addHandler(logging.NullHandler())
-client = AsyncClient(sys.argv[1])
-async def main():
-    global guard
-    guard = await client.lock(sys.argv[2]).acquire()
-    asyncio.create_task(client.lock(sys.argv[2]).acquire())
-    await asyncio.sleep(0.05)
-asyncio.run(main())
-""",
-        redis.url,
-        name,
-    )
-    with Client(redis.url) as client:
-        assert client.lock(name).status().is_free

@@ -1,16 +1,14 @@
-"""Runs the code of the documentation pages: each block is a program, with a hidden test after
-it."""
+"""Runs the code of the pages: each block is a program, with a hidden test after it."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, Postgres, Redis
+from conftest import Postgres, Redis, finished
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"```python\n(.*?)```(.*?)(?=```python\n|^#|\Z)", re.DOTALL | re.MULTILINE)
@@ -44,11 +42,5 @@ def test_the_code_of_the_pages_runs(
             "127.0.0.1:6379/0", f"127.0.0.1:{redis.port}/0"
         )
     )
-    ended = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=3 * PATIENCE,
-        check=False,
-    )
+    ended = finished(sys.executable, "-W", "error::ResourceWarning", str(path))
     assert ended.returncode == 0, ended.stdout + ended.stderr

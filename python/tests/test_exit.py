@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, Program, Redis, eventually
+from conftest import PATIENCE, Program, Redis, eventually, finished
 from leasehold import Client
 
 BEGIN = """
@@ -37,6 +36,16 @@ for number in range(4):
     threading.Thread(target=work, args=(number,), daemon=True).start()
 time.sleep(0.2)
 """,
+    "tasks_that_hold_and_wait": """
+import asyncio
+tasks = AsyncClient(sys.argv[1])
+async def main():
+    global kept
+    kept = await tasks.lock(name + "/task").acquire()
+    asyncio.create_task(tasks.lock(name).acquire())
+    await asyncio.sleep(0.05)
+asyncio.run(main())
+""",
     "a_callback": "guard.on_lost(lambda reason: time.sleep(0.01))",
     "an_exit_handler_of_its_own": "import atexit; atexit.register(client.close)",
 }
@@ -58,32 +67,18 @@ logging.getLogger("leasehold").addHandler(logging.NullHandler())
         assert client.lock(name).status().is_free
 
 
-def test_an_exception_that_ends_the_program_gives_back(
-    redis: Redis, tmp_path: Path, name: str
-) -> None:
-    path = tmp_path / "fails.py"
-    path.write_text(BEGIN + "guard = client.lock(name).acquire()\nraise KeyError(name)\n")
-    ended = subprocess.run(
-        [sys.executable, str(path), redis.url, name],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+def test_an_exception_that_ends_the_program_gives_back(redis: Redis, name: str) -> None:
+    text = BEGIN + "guard = client.lock(name).acquire()\nraise KeyError(name)\n"
+    ended = finished(sys.executable, "-c", text, redis.url, name)
     assert ended.returncode == 1 and ended.stderr.strip().splitlines()[-1].startswith("KeyError")
     with Client(redis.url) as client:
         assert client.lock(name).status().is_free
 
 
-def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(
-    own_redis: Redis, tmp_path: Path, name: str
-) -> None:
-    path = tmp_path / "held.py"
-    path.write_text(
-        BEGIN + "guard = client.lock(name).acquire()\nprint('held', flush=True)\ninput()\n"
-    )
+def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(own_redis: Redis, name: str) -> None:
+    text = BEGIN + "guard = client.lock(name).acquire()\nprint('held', flush=True)\ninput()\n"
     process = subprocess.Popen(
-        [sys.executable, str(path), own_redis.url, name],
+        [sys.executable, "-c", text, own_redis.url, name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -101,8 +96,7 @@ def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(
 
 def test_a_killed_program_leaves_its_lease_to_the_ttl(redis: Redis, name: str) -> None:
     text = BEGIN + "guard = client.lock(name, ttl=0.5).acquire()\nos.kill(os.getpid(), 9)\n"
-    command = [sys.executable, "-c", text, redis.url, name]
-    ended = subprocess.run(command, timeout=PATIENCE, check=False)
+    ended = finished(sys.executable, "-c", text, redis.url, name)
     assert ended.returncode == -signal.SIGKILL
     with Client(redis.url) as client:
         eventually(lambda: client.lock(name).status().is_free)

@@ -12,19 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis as driver
 
-from conftest import PATIENCE, Redis, Sentinels, eventually
+from conftest import PATIENCE, Redis, Sentinels, eventually, living
 from leasehold import AsyncClient, Client, Event, Guard, LeaseLost, StoreUnavailable
 
 TTL = 9.0
-"""A ttl whose third, the interval of renewals, is longer than a server's restart on a busy
-machine."""
+"""A ttl whose third is longer than a server's restart on a busy machine."""
 
 
 @pytest.fixture
 def sentinels() -> Iterator[Sentinels]:
-    fleet = Sentinels()
-    yield fleet
-    fleet.end()
+    yield from living(Sentinels())
 
 
 def has_renewed(guard: Guard) -> bool:

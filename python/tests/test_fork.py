@@ -62,12 +62,11 @@ guard.release()
 )
 
 
-def test_a_guard_stays_the_parents(redis: Redis, program: Program) -> None:
-    program(GUARDS, redis.url)
-
-
-def test_a_guard_on_a_file_stays_the_parents(tmp_path: object, program: Program) -> None:
-    program(GUARDS, f"file:{tmp_path}/locks.db")
+@pytest.mark.parametrize("url", ["{0.url}", "file:{1}/locks.db"])
+def test_a_guard_stays_the_parents(
+    url: str, redis: Redis, tmp_path: object, program: Program
+) -> None:
+    program(GUARDS, url.format(redis, tmp_path))
 
 
 def test_a_client_and_its_locks_are_made_anew_in_a_child(redis: Redis, program: Program) -> None:
@@ -135,6 +134,25 @@ works()
     )
 
 
+def test_a_child_may_open_a_file_once_the_client_of_its_parent_is_closed(
+    tmp_path: object, program: Program
+) -> None:
+    program(
+        CHILD
+        + """
+def works():
+    with Client(sys.argv[1]) as client, client.lock("a"):
+        pass
+for number in range(20):
+    client = Client(sys.argv[1])
+    guard = client.lock("a").acquire()
+    client.close()
+    in_child(works)
+""",
+        f"file:{tmp_path}/locks.db",
+    )
+
+
 def test_a_busy_process_forks_a_hundred_times_and_all_children_lock(
     redis: Redis, program: Program
 ) -> None:
@@ -142,23 +160,22 @@ def test_a_busy_process_forks_a_hundred_times_and_all_children_lock(
         CHILD
         + """
 import threading
+from concurrent.futures import ThreadPoolExecutor
 client = Client(sys.argv[1], on_event=lambda event: None)
 ended = threading.Event()
 def busy(number):
     while not ended.is_set():
         with client.lock(f"fork/busy/{number}"):
             pass
-threads = [threading.Thread(target=busy, args=(number,)) for number in range(4)]
-for thread in threads:
-    thread.start()
+pool = ThreadPoolExecutor(4)
+busy_ones = [pool.submit(busy, number) for number in range(4)]
 def child():
     with client.lock("fork/child") as guard:
         guard.on_lost(print)
 for _ in range(100):
     in_child(child)
 ended.set()
-for thread in threads:
-    thread.join()
+assert [it.result() for it in busy_ones] == [None] * 4
 """,
         redis.url,
     )

@@ -8,6 +8,7 @@ from conftest import Program, Redis
 
 MEASURED = """
 import asyncio, gc, logging, os, sys, threading, time, warnings
+from concurrent.futures import ThreadPoolExecutor
 from leasehold import *
 url, times = sys.argv[1], int(sys.argv[2])
 logging.getLogger("leasehold").addHandler(logging.NullHandler())
@@ -30,6 +31,13 @@ def compare(work):
         assert time.monotonic() < end, grown
         time.sleep(0.05)
 
+def compare_tasks(work, *clients):
+    loop = asyncio.new_event_loop()
+    compare(lambda count: loop.run_until_complete(work(count)))
+    for client in clients:
+        loop.run_until_complete(client.close())
+    loop.close()
+
 def is_flat(grown):
     resident, blocks, descriptors, threads = grown
     # An allocator keeps some pages, and a client some connections; a leak grows each time.
@@ -46,11 +54,8 @@ def pairs(number, count):
         with lock:
             pass
 def work(count):
-    threads = [threading.Thread(target=pairs, args=(at, count // 4)) for at in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(pairs, range(4), [count // 4] * 4))
 compare(work)
 """,
     "threads_that_come_and_go": """
@@ -112,10 +117,7 @@ async def pairs(number, count):
             pass
 async def all_pairs(count):
     await asyncio.gather(*(pairs(number, count // 16) for number in range(16)))
-loop = asyncio.new_event_loop()
-compare(lambda count: loop.run_until_complete(all_pairs(count)))
-loop.run_until_complete(client.close())
-loop.close()
+compare_tasks(all_pairs, client)
 """,
     "tasks_that_are_cancelled": """
 client, other = AsyncClient(url), AsyncClient(url)
@@ -136,11 +138,7 @@ async def cancel(count):
             await guard.release()
     async with client.lock("leak").acquire(timeout=60):
         pass
-loop = asyncio.new_event_loop()
-compare(lambda count: loop.run_until_complete(cancel(count)))
-loop.run_until_complete(client.close())
-loop.run_until_complete(other.close())
-loop.close()
+compare_tasks(cancel, client, other)
 """,
     "loops_that_are_closed": """
 client = AsyncClient(url)

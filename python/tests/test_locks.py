@@ -7,6 +7,7 @@ import logging
 import pickle
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import timedelta
@@ -181,13 +182,15 @@ def test_a_loss_is_called_back_once_in_the_context_of_its_registration(
 
 
 def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: str) -> None:
-    from leasehold import _events
+    def call(reason: str) -> None:
+        told.append(reason)
 
-    told: list[str] = []
+    told, forgotten = [], weakref.ref(call)
     with client.lock(name) as guard:
-        guard.on_lost(told.append)
-    eventually(lambda: not _events._callbacks)
-    assert told == []
+        guard.on_lost(call)
+    del call
+    eventually(lambda: forgotten() is None)
+    assert told == [] and guard.loss == "released"
 
 
 def test_a_callback_that_fails_is_logged_and_the_next_is_called(
@@ -304,16 +307,11 @@ def test_a_thread_enters_an_rlock_again_and_another_does_not(client: Client, nam
 def test_a_thread_that_comes_after_one_that_ended_does_not_enter_its_rlock(
     client: Client, name: str
 ) -> None:
-    kept: list[Guard] = []
-    thread = threading.Thread(target=lambda: kept.append(client.rlock(name).acquire()))
-    thread.start()
-    thread.join()
-    tried: list[Guard | None] = []
-    later = threading.Thread(target=lambda: tried.append(client.rlock(name).try_acquire()))
-    later.start()
-    later.join()
-    assert tried == [None]
-    kept.pop().release()
+    with ThreadPoolExecutor(1) as pool:
+        kept = pool.submit(client.rlock(name).acquire).result(PATIENCE)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(client.rlock(name).try_acquire).result(PATIENCE) is None
+    kept.release()
 
 
 def test_readers_share_and_a_writer_is_alone(client: Client, name: str) -> None:
@@ -379,10 +377,7 @@ def test_who_leads_is_seen_and_follows_what_it_says(client: Client, name: str) -
     seen = election.observe()
     with election.campaign("10.0.0.5") as leadership:
         leader = election.leader()
-        assert leader is not None and (leader.value, leader.token) == (
-            "10.0.0.5",
-            leadership.token,
-        )
+        assert leader is not None and (leader.value, leader.token) == ("10.0.0.5", leadership.token)
         leadership.proclaim("10.0.0.6")
         found = next(seen)
         while found is None or found.value != "10.0.0.6":

@@ -1,5 +1,4 @@
-"""Tests of the lock for users of redis-py: the same arguments, keys, return values and
-exceptions."""
+"""Tests of the lock for users of redis-py: the same calls, keys, results and exceptions."""
 
 from __future__ import annotations
 
@@ -164,10 +163,7 @@ def test_the_store_is_the_server_of_the_client() -> None:
         (driver.Redis("h", username="u", password="p/w"), "redis://u:p%2Fw@h:6379"),
         (driver.Redis("h", ssl=True), "rediss://h:6379"),
         (driver.Redis(unix_socket_path="/run/r.sock"), "redis+unix:///run/r.sock"),
-        (
-            driver.Sentinel([("s", 26379)]).master_for("main"),
-            "redis+sentinel://s:26379/main",
-        ),
+        (driver.Sentinel([("s", 26379)]).master_for("main"), "redis+sentinel://s:26379/main"),
         (async_driver.Redis(host="::1"), "redis://[::1]:6379"),
     ]:
         assert url_of(client) == url + tail

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from conftest import PATIENCE, Redis, eventually
 from leasehold import Client
@@ -41,12 +40,10 @@ except TimeoutError as error:
 """
 
 
-def told(text: str, redis: Redis, name: str, tmp_path: Path) -> str:
-    path = tmp_path / "waits.py"
-    path.write_text(WAITS + text)
+def told(text: str, redis: Redis, name: str) -> str:
     with Client(redis.url) as client, client.lock(name) as guard:
         process = subprocess.Popen(
-            [sys.executable, str(path), redis.url, name],
+            [sys.executable, "-c", WAITS + text, redis.url, name],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -63,13 +60,9 @@ def told(text: str, redis: Redis, name: str, tmp_path: Path) -> str:
     return out.strip()
 
 
-def test_control_c_leaves_the_queue_and_the_client_goes_on(
-    redis: Redis, name: str, tmp_path: Path
-) -> None:
-    assert told(BY_CONTROL_C, redis, name, tmp_path) == "interrupted"
+def test_control_c_leaves_the_queue_and_the_client_goes_on(redis: Redis, name: str) -> None:
+    assert told(BY_CONTROL_C, redis, name) == "interrupted"
 
 
-def test_handlers_run_and_what_they_raise_ends_the_wait(
-    redis: Redis, name: str, tmp_path: Path
-) -> None:
-    assert told(BY_HANDLER, redis, name, tmp_path) == "enough 1"
+def test_handlers_run_and_what_they_raise_ends_the_wait(redis: Redis, name: str) -> None:
+    assert told(BY_HANDLER, redis, name) == "enough 1"

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import leasehold
-from conftest import PATIENCE
+from conftest import finished
 
 API = Path(__file__).resolve().parents[2] / "api"
 
@@ -68,18 +69,8 @@ BAD = {
 def mypy(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
     path = directory / "sample.py"
     path.write_text(text)
-    words = [
-        "--strict",
-        "--python-version",
-        "3.11",
-        "--cache-dir",
-        str(directory.parent),
-        str(path),
-    ]
-    command = [sys.executable, "-m", "mypy", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=5 * PATIENCE, check=False, cwd=directory
-    )
+    words = ["--strict", "--python-version=3.11", f"--cache-dir={directory.parent}", str(path)]
+    return finished(sys.executable, "-m", "mypy", *words, cwd=directory)
 
 
 def test_the_public_surface_is_the_one_that_was_agreed(tmp_path: Path) -> None:
@@ -87,15 +78,8 @@ def test_the_public_surface_is_the_one_that_was_agreed(tmp_path: Path) -> None:
     allowed.write_text(ALLOWED)
     words = ["--concise", "--ignore-missing-stub", "--ignore-disjoint-bases"]
     words += ["--ignore-unused-allowlist", "--allowlist", str(allowed)]
-    compared = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "leasehold", *words],
-        capture_output=True,
-        text=True,
-        timeout=5 * PATIENCE,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(API)},
-    )
+    where: Any = {"cwd": tmp_path, "env": {**os.environ, "MYPYPATH": str(API)}}
+    compared = finished(sys.executable, "-m", "mypy.stubtest", "leasehold", *words, **where)
     assert compared.returncode == 0, compared.stdout + compared.stderr
 
 
@@ -115,10 +99,7 @@ def pyright(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
         pytest.skip("pyright is not there: `cargo xtask python` installs it where npm is")
     path = directory / "sample.py"
     path.write_text("# pyright: strict\n" + text)
-    command = [program, "--pythonpath", sys.executable, str(path)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=5 * PATIENCE, check=False, cwd=directory
-    )
+    return finished(program, "--pythonpath", sys.executable, str(path), cwd=directory)
 
 
 def test_pyright_sees_the_same(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,11 +36,8 @@ def server() -> Iterator[int]:
     words = ["--port", str(port), "--bind", "127.0.0.1", "--dir", directory, "--save", ""]
     process = subprocess.Popen(["redis-server", *words], stdout=subprocess.DEVNULL)
     try:
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
+        with socket.socket() as asked:
+            while asked.connect_ex(("127.0.0.1", port)) != 0:
                 time.sleep(0.02)
         yield port
     finally:
@@ -97,11 +94,8 @@ def many_threads(
                     longest[number] = max(longest[number], time.perf_counter() - begin)
                     counts[number] += 1
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(work, range(THREADS)))
         if waits is not None:
             waits.append(max(longest))
         return sum(counts) / SECONDS

@@ -5,8 +5,7 @@ The keys are those of ``redis.lock.Lock``, so old and new locks exclude each oth
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from leasehold.blocking import Client
 from leasehold.errors import LockTimeout
@@ -84,12 +83,6 @@ class Lock(Base):
             return self
         raise self._not_in_time()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         with self._leaving():
             self.release()

@@ -9,6 +9,7 @@ import resource
 import sys
 import threading
 import time
+from collections import Counter
 
 import redis
 import redis_lock
@@ -33,8 +34,7 @@ def main():
     port, mode, tasks, seconds = int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), float(sys.argv[5])
     prefix = sys.argv[6]
     client = redis.Redis(port=port, max_connections=tasks + 1)
-    waits, entries, longest = {}, [0] * tasks, [0.0] * tasks
-    counts = [{} for _ in range(tasks)]
+    entries, longest, counts = [0] * tasks, [0.0] * tasks, [Counter() for _ in range(tasks)]
     begin, ends_at = threading.Event(), [0.0]
 
     def work(task):
@@ -45,7 +45,7 @@ def main():
             lock.acquire()
             waited_us = (time.perf_counter() - asked) * 1e6
             bucket = int(math.log(max(waited_us, 1.0)) / math.log(1.05))
-            counts[task][bucket] = counts[task].get(bucket, 0) + 1
+            counts[task][bucket] += 1
             longest[task] = max(longest[task], waited_us)
             entries[task] += 1
             lock.release()
@@ -61,9 +61,7 @@ def main():
     begin.set()
     for thread in threads:
         thread.join()
-    for count in counts:
-        for bucket, number in count.items():
-            waits[bucket] = waits.get(bucket, 0) + number
+    waits = sum(counts, Counter())
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"entries": entries, "waits": waits, "longest_us": max(longest), "rss_kib": rss}))
 

@@ -5,8 +5,7 @@ The keys are those of ``redis.asyncio.lock.Lock``, so old and new locks exclude 
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from leasehold.aio import AsyncClient
 from leasehold.errors import LockTimeout
@@ -77,12 +76,6 @@ class Lock(Base):
             return self
         raise self._not_in_time()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         with self._leaving():
             await self.release()
