@@ -28,23 +28,19 @@ usage: cargo xtask TASK
 
   quick            format, clippy, unit tests, conformance on memory and file: under three minutes
   test [--long]    the whole mandatory suite; --long plays random runs for hours
-  tidy [--report]  the house style, as far as a program can tell, and that no crate grows; --report:
-                   how many lines of code each crate has
+  tidy [--report]  the house style, and that no crate grows; --report: the lines of each crate
   limits           lowers the limits of lines to what is there
   layers           who imports whom, and no rings
   messages         writes docs/messages.md: the texts of the library and the command
   api              writes the public API of what is published into `api`
   book             builds the pages as a book, in `target/book/html`
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
-  bench [NAME...]  all benchmarks, or those named, in release mode; `python` by itself: the Python
-                   package beside redis-py
-  python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
-                   interpreter that is there
-  platforms        the library for Windows, macOS and Linux on aarch64: it compiles, and under wine
-                   and qemu it runs
+  bench [NAME...]  all benchmarks, or those named, in release mode; `python`: beside redis-py
+  python [--long]  builds, installs and tests the Python package; --long: with each interpreter
+  platforms        the library for Windows, macOS and Linux on aarch64, also under wine and qemu
   releases [REV]   beside the last tag, or REV: a fleet of both in one queue, and the API by semver
-  servers          fetches Redis 8.0, Valkey 8.0 and 9.1, PostgreSQL 17 and 18, and runs the tests
-                   of stores on each
+  resolves         the library beside the crates that programs have already
+  servers          the tests of stores on Redis 8.0, Valkey 8.0 and 9.1, PostgreSQL 17 and 18
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   wheels           the wheels of the Python package and of the command, in `target/wheels`";
 
@@ -68,6 +64,7 @@ fn main() -> ExitCode {
         ["releases", revision @ ..] if revision.len() < 2 => {
             Run::program("tests/releases.sh", revision).show()
         }
+        ["resolves"] => Run::program("tests/resolves.sh", &[]).show(),
         ["servers"] => Run::program("tests/servers.sh", &[]).show(),
         ["test"] => suite::run(false),
         ["test", "--long"] => suite::run(true),

@@ -73,8 +73,11 @@ fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
     let programs = steps.run("build", programs::build)?;
     steps.run("bare library", || {
         let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
-        Run::cargo(&[&bare[..], &DENIED].concat()).show()
+        ["serde", "file", "postgres", "redis"].iter().try_for_each(|alone| {
+            Run::cargo(&[&bare[..], &["--features", alone], &DENIED].concat()).show()
+        })
     })?;
+    steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
     steps.run("docs", api::check)?;
     steps.run("publish", publish).map(|()| programs)
 }

@@ -260,14 +260,13 @@ impl Leadership {
         let Self { keeper, guard, .. } = self;
         let (name, token) = (guard.name().clone(), guard.token());
         guard.release().await?;
-        publish(&keeper, &name, &ElectionMessage::Left(token)).await;
+        publish(&keeper, &name, &end_notice(token)).await;
         Ok(())
     }
 
     async fn publish_value(&self, value: &str) {
-        let leader = Leader { token: self.guard.token(), value: value.to_owned() };
         let nth = self.messages.fetch_add(1, Ordering::Relaxed);
-        publish(&self.keeper, self.guard.name(), &ElectionMessage::Leads { leader, nth }).await;
+        publish(&self.keeper, self.guard.name(), &text(self.token(), nth, value)).await;
     }
 }
 
@@ -367,8 +366,7 @@ impl Observation {
             // Some messages were lost, perhaps that of the leader in `found`.
             None => now,
         };
-        let message = message.as_deref().and_then(ElectionMessage::parse);
-        let Some(ElectionMessage::Leads { leader, nth }) = message else { return false };
+        let Some((leader, nth)) = message.as_deref().and_then(parse) else { return false };
         // Several nodes deliver every message, some later than others.
         if self.newest >= Some((leader.token, nth)) {
             return false;
@@ -449,69 +447,36 @@ impl fmt::Debug for Observation {
     }
 }
 
-/// The message of a leader to the observers of its election.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ElectionMessage {
-    /// The `nth` message of a leader.
-    Leads {
-        leader: Leader,
-        nth: u64,
-    },
-    Left(FencingToken),
+/// The `nth` message of a leader to the observers of its election. When it leaves, it sends the
+/// notice that every lease leaves.
+fn text(token: FencingToken, nth: u64, value: &str) -> String {
+    format!("leads {token} {nth} {value}")
 }
 
-impl ElectionMessage {
-    fn text(&self) -> String {
-        match self {
-            Self::Leads { leader: Leader { token, value }, nth } => {
-                format!("leads {token} {nth} {value}")
-            }
-            Self::Left(token) => end_notice(*token),
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (verb, rest) = text.split_once(' ')?;
-        match verb {
-            "leads" => {
-                let (token, rest) = rest.split_once(' ')?;
-                let (nth, value) = rest.split_once(' ')?;
-                let leader = Leader { token: token.parse().ok()?, value: value.to_owned() };
-                Some(Self::Leads { leader, nth: nth.parse().ok()? })
-            }
-            "left" => Some(Self::Left(rest.parse().ok()?)),
-            _ => None, // a message of a later release
-        }
-    }
+/// Reads the message of a leader; `None` for any other, as that of a later release.
+fn parse(text: &str) -> Option<(Leader, u64)> {
+    let (token, rest) = text.strip_prefix("leads ")?.split_once(' ')?;
+    let (nth, value) = rest.split_once(' ')?;
+    Some((Leader { token: token.parse().ok()?, value: value.to_owned() }, nth.parse().ok()?))
 }
 
 /// Publishes a message. Observers inspect the record as well, so a failed message is no error of
 /// the leader.
-async fn publish(keeper: &Keeper, name: &LockName, message: &ElectionMessage) {
-    let _ = keeper.store.inner.publish(name, &message.text()).await;
+async fn publish(keeper: &Keeper, name: &LockName, message: &str) {
+    let _ = keeper.store.inner.publish(name, message).await;
 }
 
 fn check_value(keeper: &Keeper, value: &str) -> Result<()> {
-    let info = keeper.info(Some(value.to_owned()));
-    let as_value = |refusal: InvalidInput| {
-        InvalidInput::new(
-            "value",
-            format!("the value is kept as the leader's label: {}", refusal.why),
-        )
-    };
-    Ok(info.check().map_err(as_value)?)
+    let checked = keeper.info(Some(value.to_owned())).check();
+    let why = |why| format!("the value is kept as the leader's label: {why}");
+    Ok(checked.map_err(|wrong| InvalidInput::new("value", why(wrong.why)))?)
 }
 
 /// The leader, and how long its lease lasts unless it is renewed.
 fn leader_of(status: &Status) -> Option<(Leader, Duration)> {
-    let holder = status.holders.first()?;
-    match holder.state {
-        HoldState::Cooldown => None,
-        _ => {
-            let value = holder.info.label.clone().unwrap_or_default();
-            Some((Leader { token: holder.token?, value }, holder.ttl_left))
-        }
-    }
+    let holder = status.holders.first().filter(|holder| holder.state != HoldState::Cooldown)?;
+    let value = holder.info.label.clone().unwrap_or_default();
+    Some((Leader { token: holder.token?, value }, holder.ttl_left))
 }
 
 #[cfg(test)]
@@ -522,20 +487,11 @@ mod tests {
     fn a_message_survives_its_text() {
         let token = FencingToken::from_micros(1_800_000_000_000_000);
         for value in ["", "10.0.0.5:80", "{\"a\": 1, \"b\": \"x y\"}"] {
-            let message = ElectionMessage::Leads {
-                leader: Leader { token, value: value.to_owned() },
-                nth: 7,
-            };
-            assert_eq!(ElectionMessage::parse(&message.text()), Some(message));
+            let leader = Leader { token, value: value.to_owned() };
+            assert_eq!(parse(&text(token, 7, value)), Some((leader, 7)));
         }
-        assert_eq!(
-            ElectionMessage::parse(&ElectionMessage::Left(token).text()),
-            Some(ElectionMessage::Left(token))
-        );
-        for wrong in
-            ["", "leads", "leads 1", "leads 1 2", "leads x 1 y", "left", "left x", "sings 1"]
-        {
-            assert_eq!(ElectionMessage::parse(wrong), None, "{wrong}");
+        for wrong in ["", "leads", "leads 1", "leads 1 2", "leads x 1 y", "left 1", "sings 1 2 x"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -176,6 +176,20 @@ pub fn shown_url(url: &str) -> String {
 }
 
 fn unknown(url: &str) -> InvalidInput {
+    // The features of the schemes that are known, and off.
+    let feature = match split_scheme(url).and_then(|(scheme, _)| scheme.split('+').next()) {
+        Some("redis" | "rediss" | "valkey" | "valkeys") => "redis",
+        Some("postgres" | "postgresql") => "postgres",
+        Some("file") => "file",
+        _ => "",
+    };
+    if !feature.is_empty() {
+        let why = format!(
+            "leasehold was built without the feature `{feature}`, which this store URL needs: add \
+             features = [\"{feature}\"] to the dependency"
+        );
+        return InvalidInput::new("url", why);
+    }
     let begins = match split_scheme(url) {
         Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
         // The text may be a password.
@@ -192,10 +206,22 @@ fn unknown(url: &str) -> InvalidInput {
     )
 }
 
-#[cfg(all(test, feature = "file"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A scheme gets there only if its feature is off.
+    #[test]
+    fn a_store_whose_feature_is_off_is_refused_with_the_name_of_that_feature() {
+        let urls = ["file:a", "postgres://u:hunter2@h/d", "redis+cluster://h", "valkey://h"];
+        for (url, feature) in urls.into_iter().zip(["file", "postgres", "redis", "redis"]) {
+            let refused = unknown(url).to_string();
+            assert!(refused.contains(&format!("add features = [\"{feature}\"]")), "{refused}");
+            assert!(!refused.contains("hunter2"), "{refused}");
+        }
+    }
+
+    #[cfg(feature = "file")]
     #[test]
     fn a_file_is_shown_unless_its_url_is_wrong() {
         assert_eq!(shown_url("file:/a/locks.db"), "file:/a/locks.db");

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::disk_space::{self, DiskSpace, Reserve};
+use super::disk_space::{self, DatabaseFile, DiskSpace, Reserve};
 use super::schema;
 use super::transaction::{FileTransaction, Site};
 use super::users::Files;
@@ -18,22 +17,18 @@ use super::users::Files;
 /// Leasehold's own processes wait for the write lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// If a process finds a log of this many pages that nobody has open, it copies the log into the
-/// database: 64 pages, which is 256 KiB. SQLite reads and checks all of such a log, at some 3 µs a
-/// page. If only short commands use the store, each of them finds the log in this state.
-const LONG_LEFT_LOG_PAGES: u32 = 64;
-
-/// The length of the log, in pages, at which it is copied into the database: 500, some 2 MB, half
-/// of SQLite's own default. The copying waits for the disk, so no caller waits for it.
-const LONG_LOG_PAGES: u32 = 500;
+/// The length of the log at which it is copied into the database: 2 MiB, half of SQLite's own
+/// default. The copying waits for the disk, so no caller waits for it.
+const LONG_LOG: u64 = 2 << 20;
 
 /// One connection to the database.
 #[derive(Debug)]
 pub(crate) struct Database {
     site: Arc<Site>,
     connection: Connection,
-    /// The pages of the log after this process's last transaction.
-    log_pages: Arc<AtomicU32>,
+    /// The length of the log when it was last copied. It becomes shorter when somebody has written
+    /// to it again.
+    copied: u64,
     /// The files to which the paths led when the database was opened.
     pub(crate) files: Files,
     disk_space: DiskSpace,
@@ -46,16 +41,18 @@ impl Database {
     pub(crate) fn open(site: &Arc<Site>, is_alone: bool) -> Result<Self, StoreError> {
         let location = &site.location;
         let failed = |error| location.database_error(error);
-        let log_pages = Arc::default();
-        let mut connection = connect(&location.database, Arc::clone(&log_pages)).map_err(failed)?;
+        let file = DatabaseFile::open(&location.database)
+            .map_err(|error| location.io_error("open it", error))?;
+        let mut connection = connect(&location.database).map_err(failed)?;
         schema::prepare(&mut connection, location)?;
-        let disk_space = DiskSpace::new(&connection).map_err(failed)?;
+        let disk_space = DiskSpace::new(&connection, file).map_err(failed)?;
         let found = Files::at(location);
-        let (files, _) = found.map_err(|error| location.io_error("look at it", error))?;
+        let (files, lengths) = found.map_err(|error| location.io_error("look at it", error))?;
         let site = Arc::clone(site);
-        let database = Self { site, connection, log_pages, files, disk_space, may_wait: true };
-        let left_pages: u32 = database.pragma("PRAGMA wal_checkpoint(NOOP)", |row| row.get(1))?;
-        if is_alone && left_pages >= LONG_LEFT_LOG_PAGES {
+        let mut database = Self { site, connection, copied: 0, files, disk_space, may_wait: true };
+        // SQLite reads and checks all of a log that nobody has open, at some 3 µs a page. If only
+        // short commands use the store, each of them finds the log in this state.
+        if is_alone && lengths.log > disk_space::LOG {
             database.shorten_log()?;
         }
         Ok(database)
@@ -66,6 +63,9 @@ impl Database {
     fn check_files(&mut self) -> Result<(), StoreError> {
         let location = &self.site.location;
         let lengths = self.files.check(location)?;
+        if lengths.log < self.copied {
+            self.copied = 0;
+        }
         let noted = self.disk_space.note(&self.connection, lengths);
         noted.map_err(|error| location.database_error(error))
     }
@@ -87,7 +87,7 @@ impl Database {
         let set = self.connection.busy_timeout(patience);
         set.map_err(|error| self.site.location.database_error(error))?;
         self.check_files()?;
-        for step in disk_space::steps() {
+        for step in disk_space::STEPS {
             match self.try_write(reserve, &work) {
                 Err(error) if error.kind() == StoreErrorKind::Full && self.may_wait => {}
                 done => return done,
@@ -98,7 +98,7 @@ impl Database {
             // A log that was copied starts again from its beginning, and needs no more disk space.
             // If it cannot be copied, the next attempt fails like this one.
             let _ = self.shorten_log();
-            if !has_grown {
+            if has_grown.is_none() {
                 break;
             }
         }
@@ -124,31 +124,23 @@ impl Database {
     }
 
     pub(crate) fn has_long_log(&self) -> bool {
-        self.log_pages.load(Ordering::Relaxed) >= LONG_LOG_PAGES
+        self.disk_space.lengths.log >= LONG_LOG.max(self.copied + 1)
     }
 
     /// Copies the log into the database (a checkpoint), without delaying writers. Only a log that
     /// was copied to its end starts again from its beginning.
-    pub(crate) fn shorten_log(&self) -> Result<(), StoreError> {
-        self.log_pages.store(0, Ordering::Relaxed);
-        self.pragma("PRAGMA wal_checkpoint(PASSIVE)", |_| Ok(()))
-    }
-
-    fn pragma<T>(
-        &self,
-        sql: &str,
-        read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let done = self.connection.query_row(sql, [], read);
+    pub(crate) fn shorten_log(&mut self) -> Result<(), StoreError> {
+        self.copied = self.disk_space.lengths.log;
+        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         done.map_err(|error| self.site.location.database_error(error))
     }
 }
 
-fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // SQLITE_OPEN_CREATE is missing, because the file exists already, with the right mode. SQLite
     // need not lock the connection itself, because one thread at a time uses it.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // SQLite waits for the disk when it copies the log, not at every commit. A power cut then costs
@@ -156,12 +148,9 @@ fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connectio
     // matters is lost: a restart ends all leases, and tokens continue from the wall clock.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // Without this, the last process that closes the database copies the log, and each short
-    // command waits for the disk.
+    // command waits for the disk. SQLite would then also remove the log.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // This replaces SQLite's own copying of the log, which happens in the middle of a commit.
-    connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-        log_pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-        Ok(())
-    }))?;
+    // The log is copied by the thread of the store, and not in the middle of a commit.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
 }

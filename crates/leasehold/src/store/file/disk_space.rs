@@ -1,35 +1,44 @@
 //! Disk space that is set aside, so that held leases can be renewed and released when the disk is
 //! full.
 //!
-//! - The database's file is always longer than the database, by [`RESERVE`] pages at least, and no
-//!   transaction makes the database longer than its file. So all committed pages can be copied from
-//!   the log without more space, and then the log starts again from its beginning.
+//! - [`RESERVE`] pages of the database at least are free, and no transaction makes the database
+//!   longer than its file. So all committed pages can be copied from the log without more space,
+//!   and then the log starts again from its beginning.
 //! - A new log is already made long enough for the pages that are set aside.
-//! - A request for a new lease is refused if the file cannot be made that long. Releases and
+//! - A request for a new lease is refused if the database cannot be made that long. Releases and
 //!   renewals may use all of the reserve. Most of them need none of it, because a record changes in
 //!   place.
+//!
+//! Free pages belong to the database, so SQLite does not cut them off its file when it has copied
+//! the log.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, metadata};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rusqlite::{Connection, FileControl, Transaction};
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::users::Lengths;
+use super::users::{FileId, Lengths, id};
+use crate::mutex::Mutex;
 
 /// The number of pages that are set aside: 64, which is 256 KiB. The release of a name takes a few
 /// of them at most: none, unless its record or the rows next to it need another page.
 pub(crate) const RESERVE: u64 = 64;
 
-/// The least growth of the file, in pages: the size of the reserve.
-const STEP: u64 = RESERVE;
+/// The growth of the database in each attempt, in pages: at first the size of the reserve, and for
+/// one transaction 128 MiB at most.
+pub(crate) const STEPS: [u64; 4] = [RESERVE, 512, 4096, 1 << 15];
 
-/// The largest growth of the file in one attempt, for one transaction, in pages: 1 GiB.
-const MAX_STEP: u64 = 1 << 18;
+/// The least length of the log: 512 KiB, more than the pages that are set aside. SQLite makes a
+/// longer log this short when it starts again from its beginning.
+pub(crate) const LOG: u64 = 512 << 10;
 
-/// The least length of the log: 512 KiB, more than the pages that are set aside.
-const LOG: u64 = 512 << 10;
+/// The databases that this process has open, with the number of its connections to each. Closing
+/// such a file drops all locks of this process on it, also those of SQLite. So it is closed after
+/// the last connection, and while nobody can open another.
+static OPEN: Mutex<BTreeMap<FileId, (u64, File)>> = Mutex::new(BTreeMap::new());
 
 /// Whether a transaction may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +49,21 @@ pub(crate) enum Reserve {
     Use,
 }
 
-/// The disk space of one database.
+/// The disk space of one database. This value lives longer than the connection.
 #[derive(Debug)]
 pub(crate) struct DiskSpace {
     page: u64,
-    lengths: Lengths,
+    file: DatabaseFile,
+    pub(crate) lengths: Lengths,
+    /// Whether the file has all pages of the database.
+    is_long_enough: bool,
 }
 
 impl DiskSpace {
-    pub(crate) fn new(connection: &Connection) -> rusqlite::Result<Self> {
-        // Without this, SQLite would remove the log when the last connection closes the database.
-        connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
-        let page = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?;
-        Ok(Self { page: page.into(), lengths: Lengths::default() })
+    pub(crate) fn new(connection: &Connection, file: DatabaseFile) -> rusqlite::Result<Self> {
+        number(connection, &format!("PRAGMA journal_size_limit = {LOG}"))?;
+        let page = number(connection, "PRAGMA page_size")?;
+        Ok(Self { page, file, lengths: Lengths::default(), is_long_enough: false })
     }
 
     /// Records the present lengths of the files: another process may have made them longer.
@@ -62,10 +73,8 @@ impl DiskSpace {
         lengths: Lengths,
     ) -> rusqlite::Result<()> {
         if lengths.database != self.lengths.database {
-            // SQLite cuts the file to a multiple of this when it has copied the log.
-            set_chunk(connection, lengths.database)?;
-            let pages = u32::try_from(lengths.database / self.page).unwrap_or(u32::MAX);
-            connection.pragma_update(None, "max_page_count", pages)?;
+            let pages = lengths.database / self.page;
+            self.is_long_enough = allow_pages(connection, pages)? == pages;
         }
         self.lengths = lengths;
         Ok(())
@@ -73,46 +82,77 @@ impl DiskSpace {
 
     /// Whether no part of the reserve is in use.
     pub(crate) fn is_whole(&self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
-        let mut statement = transaction.prepare_cached("PRAGMA page_count")?;
-        let pages: u32 = statement.query_row([], |row| row.get(0))?;
-        let needed = (u64::from(pages) + RESERVE) * self.page;
-        Ok(self.lengths.database >= needed && self.lengths.log >= LOG)
+        let is_free = number(transaction, "PRAGMA freelist_count")? >= RESERVE;
+        Ok(is_free && self.is_long_enough && self.lengths.log >= LOG)
     }
 
-    /// Makes the files longer, the database's by at least `step` pages. Returns whether there was
-    /// room for that; if not, the files may grow by less.
-    pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> bool {
-        let pages = self.lengths.database / self.page + step;
-        let Ok(mut bytes) = i64::try_from(pages * self.page) else { return false };
-        let has_grown = set_chunk(connection, STEP * self.page).is_ok()
-            && connection.file_control(None::<&str>, FileControl::SizeHint(&mut bytes)).is_ok()
-            && grow_log(log).is_ok();
-        // Without this, SQLite would cut the reserve off when it next copies the log.
-        set_chunk(connection, self.lengths.database).is_ok() && has_grown
+    /// Gives the database `step` more free pages, and makes the log long enough. Returns `None` if
+    /// there was no room for that; the files may have become longer all the same.
+    pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> Option<()> {
+        // A few more, which say where the free ones are.
+        let step = step + step / 512 + 4;
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(connection, behavior).ok()?;
+        let used = number(&transaction, "PRAGMA page_count").ok()?;
+        let pages = used.max(self.lengths.database / self.page) + step;
+        // Once they are committed, they have to be copied.
+        grow_file(&OPEN.lock().get(&self.file.0)?.1, pages * self.page).ok()?;
+        // Zeros at the end of the log are not part of it.
+        grow_file(&OpenOptions::new().write(true).open(log).ok()?, LOG).ok()?;
+        allow_pages(&transaction, pages).ok()?;
+        // Each page has four bytes that are not of the blob.
+        let bytes = (step - 2) * (self.page - 4);
+        let sql = "CREATE TABLE reserve AS SELECT zeroblob";
+        let sql = format!("{sql}({bytes}); DROP TABLE reserve");
+        transaction.execute_batch(&sql).ok()?;
+        transaction.commit().ok()
     }
 }
 
-/// The growth of the file in each attempt, in pages.
-pub(crate) fn steps() -> impl Iterator<Item = u64> {
-    std::iter::successors(Some(STEP), |step| Some(step * 8)).take_while(|step| *step <= MAX_STEP)
+/// Lets the database have this many pages, or as many as it has already. Returns that number.
+fn allow_pages(connection: &Connection, pages: u64) -> rusqlite::Result<u64> {
+    number(connection, &format!("PRAGMA max_page_count = {}", pages.min(u32::MAX.into())))
 }
 
-fn set_chunk(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
-    // SQLite takes an `i32`, so a file of 2 GiB or more has chunks of 1 MiB. It is cut to the pages
-    // in use, and made longer again when necessary.
-    let mut chunk = i32::try_from(bytes).unwrap_or(1 << 20);
-    connection.file_control(None::<&str>, FileControl::ChunkSize(&mut chunk))
+fn number(connection: &Connection, sql: &str) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_row([], |row| row.get::<_, u32>(0)).map(u64::from)
 }
 
-/// Makes the log longer. Zeros at its end are not part of the log.
-fn grow_log(path: &Path) -> std::io::Result<()> {
-    let log = OpenOptions::new().write(true).open(path)?;
-    if log.metadata()?.len() >= LOG {
-        return Ok(());
+/// The file of a database that this process has open.
+#[derive(Debug)]
+pub(crate) struct DatabaseFile(FileId);
+
+impl DatabaseFile {
+    /// Opens the file. The connection is opened later, and closed before this value is dropped.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut open = OPEN.lock();
+        let id = id(&metadata(path)?);
+        if open.get(&id).is_none() {
+            open.insert(id, (0, OpenOptions::new().write(true).open(path)?));
+        }
+        open.entry(id).and_modify(|(connections, _)| *connections += 1);
+        Ok(Self(id))
     }
-    match fallocate(&log, FallocateFlags::empty(), 0, LOG) {
-        // This file system cannot allocate space in advance.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => log.set_len(LOG),
-        done => Ok(done?),
+}
+
+impl Drop for DatabaseFile {
+    fn drop(&mut self) {
+        OPEN.lock().retain(|id, (connections, _)| {
+            *connections -= u64::from(*id == self.0);
+            *connections > 0
+        });
     }
+}
+
+/// Writes zeros to the end of a file until it has this length at least.
+fn grow_file(file: &File, length: u64) -> io::Result<()> {
+    let zeros = [0; 1 << 14];
+    let mut end = file.metadata()?.len();
+    while end < length {
+        // This may end beyond that length.
+        file.write_all_at(&zeros, end)?;
+        end += zeros.len() as u64;
+    }
+    Ok(())
 }

@@ -119,6 +119,19 @@ async fn on(store: &File, of: &str, action: Action) -> Reply {
     store.execute(Operation::On { name: name(of), action }).await.unwrap().reply
 }
 
+/// Looks at another name, which tidies, until that has had its effect.
+async fn tidy_until(store: &File, is_done: impl Fn() -> bool) {
+    while !is_done() {
+        on(store, "other", Action::Look { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The error of one operation.
+async fn failure(store: &File, of: &str, action: Action) -> StoreError {
+    store.execute(Operation::On { name: name(of), action }).await.unwrap_err()
+}
+
 fn token(reply: Reply) -> u64 {
     let Reply::Granted(grant) = reply else { panic!("not granted: {reply:?}") };
     grant.token.get()
@@ -293,10 +306,7 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
     place.clock.advance(TIDY_INTERVAL);
     let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
     assert!(pipe.exists(), "it proves the death");
-    while pipe.exists() {
-        on(&store, "other", Action::Look { limit: 1 }).await;
-        tokio::task::yield_now().await;
-    }
+    tidy_until(&store, || !pipe.exists()).await;
     assert_eq!(place.record(&name("a")), None);
 }
 
@@ -306,10 +316,7 @@ async fn a_lease_that_has_ended_by_time_leaves_no_row() {
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
     place.clock.advance(TIDY_INTERVAL + TTL);
-    while place.record(&name("a")).is_some() {
-        on(&store, "other", Action::Look { limit: 1 }).await;
-        tokio::task::yield_now().await;
-    }
+    tidy_until(&store, || place.record(&name("a")).is_none()).await;
 }
 
 #[tokio::test]
@@ -326,13 +333,11 @@ async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let connection = Connection::open(place.path()).unwrap();
     let damage = |version: u8| format!("UPDATE lock SET record = '{version}\nx'");
     connection.execute(&damage(1), []).unwrap();
-    let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
-    let error = store.execute(operation).await.unwrap_err();
+    let error = failure(&store, "a", release(ALICE, 1)).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     assert!(!error.may_have_executed());
     connection.execute(&damage(2), []).unwrap();
-    let operation = Operation::On { name: name("a"), action: release(ALICE, 1) };
-    let error = store.execute(operation).await.unwrap_err();
+    let error = failure(&store, "a", release(ALICE, 1)).await;
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
     token(on(&store, "b", acquire(ALICE, 2, true)).await);
 }

@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags, open};
 use super::location::Location;
 
 /// The identity of a file among all files that exist.
-type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// The files that the paths of a store lead to: the database, its log, its shared memory and the
 /// file of the write lock.
@@ -65,7 +65,7 @@ impl Files {
     }
 }
 
-fn id(found: &Metadata) -> FileId {
+pub(crate) fn id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 

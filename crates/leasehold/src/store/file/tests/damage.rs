@@ -37,18 +37,14 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     let list = Operation::List { prefix: String::new(), limit: 9 };
     let Reply::Names(names) = store.execute(list).await.unwrap().reply else { panic!("no names") };
     assert_eq!(names, [name("a"), name("b"), name("c")]);
-    let inspect = Operation::On { name: name("b"), action: Action::Look { limit: 1 } };
-    let error = store.execute(inspect).await.unwrap_err();
+    let error = failure(&store, "b", Action::Look { limit: 1 }).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     let text = error.to_string();
     assert!(text.contains("\"b\"") && text.contains("delete its row"), "{text}");
 
     // Tidying continues after the damaged record.
     place.clock.advance(TTL + TIDY_INTERVAL);
-    while place.record(&name("c")).is_some() {
-        on(&store, "other", Action::Look { limit: 1 }).await;
-        tokio::task::yield_now().await;
-    }
+    tidy_until(&store, || place.record(&name("c")).is_none()).await;
 }
 
 #[tokio::test]
@@ -59,8 +55,7 @@ async fn a_number_of_the_store_that_cannot_be_is_refused() {
     let sql = "UPDATE number SET value = ?1 WHERE name = 'counter'";
     for number in [-1, i64::MIN, i64::MAX] {
         connection.execute(sql, [number]).unwrap();
-        let operation = Operation::On { name: name("a"), action: acquire(ALICE, 1, true) };
-        let error = store.execute(operation).await.unwrap_err();
+        let error = failure(&store, "a", acquire(ALICE, 1, true)).await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{number}: {error}");
     }
     connection.execute(sql, [7]).unwrap();

@@ -38,8 +38,7 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let refused = place.refusal();
         assert_eq!(kind(&refused), StoreErrorKind::Corrupt, "{way:?}: {refused}");
         assert!(refused.to_string().contains("start again"), "{way:?}: {refused}");
-        let release = Operation::On { name: name("a"), action: release(ALICE, 1) };
-        let error = store.execute(release).await.unwrap_err();
+        let error = failure(&store, "a", release(ALICE, 1)).await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
         let renewal = Operation::Keep(vec![(name("a"), renew(TTL))]);
         let renewed = store.execute(renewal).await.unwrap().reply;
@@ -59,8 +58,7 @@ async fn a_database_that_was_put_in_the_place_of_another_is_not_joined_while_tha
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     fs::rename(other.path(), place.path()).unwrap();
     assert_eq!(kind(&place.refusal()), StoreErrorKind::Corrupt);
-    let inspect = Operation::On { name: name("a"), action: Action::Look { limit: 1 } };
-    let error = store.execute(inspect).await.unwrap_err();
+    let error = failure(&store, "a", Action::Look { limit: 1 }).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     drop(store);
     token(on(&place.open(), "a", acquire(BOB, 1, false)).await);

@@ -51,10 +51,7 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
     let dead = side.join(format!("{}0", mark(&name("nobody tells"))));
     rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::RUSR).unwrap();
     place.clock.advance(TIDY_INTERVAL);
-    while dead.exists() {
-        on(&store, "other", Action::Look { limit: 1 }).await;
-        tokio::task::yield_now().await;
-    }
+    tidy_until(&store, || !dead.exists()).await;
     let files = fs::read_dir(&side).unwrap().map(|entry| entry.unwrap().file_name());
     let left = files.filter(|file| file.to_string_lossy().starts_with(&mark(&name("a")))).count();
     assert_eq!(left, 1, "somebody listens there");

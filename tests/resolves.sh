@@ -1,0 +1,105 @@
+#!/bin/sh
+# Resolves the library, with all its stores, beside the crates that programs have already, and builds three
+# such programs. A program can link one SQLite only; TLS has more than one implementation. Then it does what
+# the README says, in an empty directory.
+# resolves.sh: in `target/resolves`, where the next run finds what this one has built.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD place=$PWD/target/resolves
+mkdir -p "$place/beside"
+: >"$place/beside/lib.rs"
+
+# Each line: the crate, and how a program names it.
+neighbours='
+rusqlite        { version = "0.32", features = ["bundled"] }
+rusqlite        { version = "0.37", features = ["bundled"] }
+rusqlite        { version = "0.40", features = ["bundled"] }
+rusqlite        { version = "0.43", features = ["bundled"] }
+sqlx            { version = "0.8", features = ["postgres", "runtime-tokio"] }
+sqlx            { version = "0.8", features = ["sqlite", "runtime-tokio"] }
+sqlx            { version = "0.9", features = ["postgres"] }
+sqlx            { version = "0.9", features = ["sqlite"] }
+sea-orm         { version = "1", features = ["sqlx-postgres", "runtime-tokio-rustls"] }
+diesel          { version = "2", features = ["postgres"] }
+diesel          { version = "2", features = ["sqlite"] }
+redis           { version = "1", features = ["tokio-rustls-comp"] }
+deadpool-redis  "0"
+bb8-redis       "0"
+fred            { version = "10", features = ["enable-rustls"] }
+reqwest         "0"
+tonic           { version = "0", features = ["tls-aws-lc"] }
+axum            "0.8"
+'
+
+# in_program COMMAND...: writes the program `beside`, which has $crate as $version, and runs cargo there.
+in_program() {
+    cat >"$place/beside/Cargo.toml" <<EOF
+[package]
+name = "beside"
+edition = "2024"
+
+[lib]
+path = "lib.rs"
+
+[workspace]
+
+[dependencies]
+leasehold = { path = "$root/crates/leasehold", features = [$features] }
+$crate = $version
+EOF
+    cargo "$@" --quiet --manifest-path "$place/beside/Cargo.toml"
+}
+
+features='"file", "postgres"'
+echo "$neighbours" | while read -r crate version; do
+    [ -n "$crate" ] || continue
+    rm -f "$place/beside/Cargo.lock"
+    if ! in_program generate-lockfile; then
+        echo "leasehold does not resolve beside $crate = $version"
+        exit 1
+    fi
+    echo "resolves beside $crate = $version"
+done
+
+# builds: cargo checks the program with the code from stdin.
+builds() {
+    cat >"$place/beside/lib.rs"
+    rm -f "$place/beside/Cargo.lock"
+    in_program check --target-dir "$place/target"
+    echo "builds beside $crate = $version"
+}
+
+# The oldest SQLite: a transaction of the store is one of the program's own rusqlite.
+crate=rusqlite version='{ version = "0.32", features = ["bundled"] }' features='"file"'
+builds <<'EOF'
+pub fn one(transaction: &leasehold::store::FileTransaction<'_>) -> leasehold::Result<i64> {
+    Ok(transaction.sql(|sql: &rusqlite::Transaction<'_>| sql.query_row("SELECT 1", [], |row| row.get(0)))?)
+}
+EOF
+crate=redis version='{ version = "1", features = ["tokio-rustls-comp"] }' features=''
+builds <<'EOF'
+pub async fn both(client: &leasehold::Client, redis: &redis::Client) -> leasehold::Result<redis::Client> {
+    let _guard = client.mutex("one").acquire().await?;
+    Ok(redis.clone())
+}
+EOF
+crate=axum version='"0.8"'
+builds <<'EOF'
+pub fn router(client: leasehold::Client) -> axum::Router {
+    axum::Router::new().with_state(client)
+}
+EOF
+
+# The first block of the kind $1 in the README.
+block() {
+    awk -v open="\`\`\`$1" '$0 == open { on = 1; next } /^```/ { if (on) exit } on' "$root/README.md"
+}
+empty=$(mktemp -d)
+trap 'rm -rf "$empty"' EXIT
+cd "$empty"
+ln -s "$root" leasehold # what `git clone` brings
+block 'sh by-hand' | grep -v '^git clone' >commands.sh
+. ./commands.sh
+block rust >src/main.rs
+cargo check --quiet --target-dir "$place/target"
+echo "the program of the README builds with the dependencies that it adds"
