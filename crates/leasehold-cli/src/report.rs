@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 
 use clap::Args;
 use leasehold::Error;
-use leasehold::error::StoreErrorKind;
+use leasehold::error::StoreErrorKind::{Mismatch, Unsupported};
 use rustix::process::Signal;
 use serde::Serialize;
 
@@ -93,14 +93,7 @@ impl From<Error> for Failure {
             Error::Invalid(_) => USAGE,
             // The request or the place of the store is wrong. Only the store can see that, and
             // asking again does not help.
-            Error::Store(error)
-                if matches!(
-                    error.kind(),
-                    StoreErrorKind::Mismatch | StoreErrorKind::Unsupported
-                ) =>
-            {
-                USAGE
-            }
+            Error::Store(error) if matches!(error.kind(), Mismatch | Unsupported) => USAGE,
             Error::Timeout { .. } => BUSY,
             Error::Lost { .. } => LOST,
             // The library's enum is open: a variant that is added later counts as trouble with the

@@ -11,9 +11,9 @@ const UNITS: [(&str, u64); 5] =
 /// The longest span: a hundred years. Nobody waits longer, and adding it to a time never overflows.
 const LONGEST: Duration = Duration::from_hours(24 * 36_500);
 
-/// Reads a span: numbers, each with a unit out of `ms`, `s`, `m`, `h`, `d`, as in `30s`, `500ms`,
-/// `1h30m` or `1.5h`. Parts of a nanosecond are dropped. A span above a hundred years becomes a
-/// hundred years, which means for ever.
+/// Reads a span: numbers, each with a unit out of `ms`, `s`, `m` or `min`, `h`, `d`, as in `30s`,
+/// `500ms`, `1h30m` or `1.5h`. Parts of a nanosecond are dropped. A span above a hundred years
+/// becomes a hundred years, which means for ever.
 ///
 /// A bare number is refused: half of all tools mean seconds by it and the other half milliseconds.
 ///
@@ -34,7 +34,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let letters = &rest[digits..];
         let length = letters.find(|c: char| c.is_ascii_digit()).unwrap_or(letters.len());
-        let unit = &letters[..length];
+        // systemd writes `5min`.
+        let unit = if &letters[..length] == "min" { "m" } else { &letters[..length] };
         // Each unit may come once, the longer ones first: `30s1h` is more likely a mistake.
         let at = UNITS[next_unit..].iter().position(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let (_, unit_ms) = UNITS[next_unit + at];
@@ -175,6 +176,7 @@ mod tests {
         for (text, ms) in [
             ("0s", 0),
             ("1ms", 1),
+            ("1h5min", 3_900_000),
             ("500ms", 500),
             ("30s", 30_000),
             ("2m", 120_000),

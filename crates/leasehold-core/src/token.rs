@@ -82,13 +82,17 @@ impl FencingToken {
     /// Makes a token from a number that was handed out before; zero and numbers above `i64::MAX`
     /// are no tokens.
     pub const fn from_number(number: u64) -> Option<Self> {
-        if number > i64::MAX as u64 {
-            return None;
-        }
         match NonZeroU64::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
+            Some(number) if number.get() <= i64::MAX as u64 => Some(Self(number)),
+            _ => None,
         }
+    }
+}
+
+/// The token as a parameter of SQL, whose integers are signed. Every token fits.
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        token.get() as Self
     }
 }
 
@@ -103,10 +107,8 @@ impl FromStr for FencingToken {
 
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
         text.parse().ok().and_then(Self::from_number).ok_or_else(|| {
-            InvalidInput::new(
-                "token",
-                format!("{text:?} is not a fencing token: copy the whole number"),
-            )
+            let why = format!("{text:?} is not a fencing token: copy the whole number");
+            InvalidInput::new("token", why)
         })
     }
 }
@@ -148,14 +150,14 @@ mod tests {
         let token = FencingToken::from_micros(1_800_000_000_123_457);
         assert_eq!(token.to_string().parse::<FencingToken>().unwrap(), token);
         assert_eq!(String::from(token), token.to_string());
+        assert_eq!(i64::from(token).to_string(), token.to_string());
         #[cfg(feature = "serde")]
         {
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(json, format!("\"{token}\""));
             assert_eq!(serde_json::from_str::<FencingToken>(&json).unwrap(), token);
         }
-        for wrong in ["", "0", "-1", "1.5", "9223372036854775808"] {
-            assert!(wrong.parse::<FencingToken>().is_err(), "{wrong}");
-        }
+        let wrong = ["", "0", "-1", "1.5", "9223372036854775808"].map(str::parse::<FencingToken>);
+        assert!(wrong.iter().all(Result::is_err), "{wrong:?}");
     }
 }

@@ -93,6 +93,11 @@ impl Client {
         Lock::new(self.keeper.clone(), LockName::new(name), Mode::Exclusive)
     }
 
+    /// The same as [`Client::mutex`], by its name in Python.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        self.mutex(name)
+    }
+
     /// A read/write lock: many readers or one writer.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.keeper.clone(), LockName::new(name))

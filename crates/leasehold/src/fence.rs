@@ -111,7 +111,7 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 ///
 /// let transaction = connection.transaction()?;
 /// let name = fence.lock.as_str();
-/// let token = fence.token.get() as i64;
+/// let token = i64::from(fence.token);
 /// transaction.execute(SQL.install(), (name, token))?;
 /// let newest: i64 = transaction.query_row(SQL.newest(), [name], |row| row.get(0))?;
 /// assert_eq!(newest, token); // else roll back: overtaken
@@ -227,7 +227,7 @@ mod tests {
     fn deposit(connection: &mut rusqlite::Connection, fence: &Fence, amount: i64) -> Option<i64> {
         let transaction =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
-        let (name, token) = (fence.lock.as_str(), fence.token.get() as i64);
+        let (name, token) = (fence.lock.as_str(), i64::from(fence.token));
         transaction.execute(SQL.install(), (name, token)).unwrap();
         let newest: i64 = transaction.query_row(SQL.newest(), [name], |row| row.get(0)).unwrap();
         if newest != token {

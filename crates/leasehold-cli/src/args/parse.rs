@@ -49,15 +49,15 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
 /// `--`. The parser's own message would advise to write the option behind the `--`.
 fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let command = arguments.get(1).and_then(|command| command.to_str())?;
-    let option = match error.get(ContextKind::InvalidArg)? {
-        ContextValue::String(option) if option.starts_with('-') => option,
-        _ => return None,
-    };
-    let is_similar_to_one = error.get(ContextKind::SuggestedArg).is_some();
+    let ContextValue::String(option) = error.get(ContextKind::InvalidArg)? else { return None };
+    // The parser finds it similar to the limit of the command.
+    let is_timeout = command == "run" && option == "--timeout";
+    let hint = if is_timeout { ": `--wait` limits the wait, `--max-hold` the command" } else { "" };
     let is_so = error.kind() == ErrorKind::UnknownArgument
+        && option.starts_with('-')
         && WITH_COMMAND.contains(&command)
-        && !is_similar_to_one;
-    is_so.then(|| format!("leasehold {command} has no option {option}"))
+        && (is_timeout || error.get(ContextKind::SuggestedArg).is_none());
+    is_so.then(|| format!("leasehold {command} has no option {option}{hint}"))
 }
 
 /// The remedy for a wrong command line. `run NAME CMD` lacks only the `--`.

@@ -19,7 +19,7 @@ use crate::args::{EndArgs, Limit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
 use crate::secrets;
-use crate::signals::{Death, can_be_continued, numbered, signal_name};
+use crate::signals::{Death, can_be_continued, is_end, numbered, signal_name};
 use crate::terminal::TtyHandover;
 
 /// How a command under a lease is ended.
@@ -320,11 +320,16 @@ impl<'a> LeasedCommand<'a> {
         let signal = numbered(number);
         let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));
         let is_for_group = was_lent && is_from_terminal && self.passed_on != signal;
-        let message = match signal {
+        let message = match (signal, self.passed_on) {
             _ if self.how.is_none() => String::new(),
-            Some(Signal::INT | Signal::PIPE) => String::new(),
-            Some(signal) => format!("the command was ended by {}", signal_name(signal)),
-            None => format!("the command was ended by signal {number}"),
+            (Some(Signal::INT | Signal::PIPE), _) => String::new(),
+            (Some(Signal::KILL), Some(passed)) if is_end(passed) => format!(
+                "the command ignored {} for {}, and was ended by SIGKILL",
+                signal_name(passed),
+                show_duration(self.spec.kill_after)
+            ),
+            (Some(signal), _) => format!("the command was ended by {}", signal_name(signal)),
+            (None, _) => format!("the command was ended by signal {number}"),
         };
         Failure::by_death(Death { number, is_for_group }, message)
     }

@@ -24,11 +24,11 @@ pub(crate) fn look_up(program: &OsStr) -> Result<(), Failure> {
             let message = format!("cannot execute {}: the file is not executable", place.display());
             Err(Failure::new(NOT_EXECUTABLE, message))
         }
-        Found::Nowhere if program.as_encoded_bytes().contains(&b'/') => {
-            Err(Failure::new(NOT_FOUND, format!("{shown}: no such file")))
-        }
         Found::Nowhere => {
-            Err(Failure::new(NOT_FOUND, format!("{shown}: command not found in PATH")))
+            let has_slash = program.as_encoded_bytes().contains(&b'/');
+            let what = if has_slash { "no such file" } else { "command not found in PATH" };
+            let hint = if shown.contains(' ') { ": for a shell, write sh -c 'CMD'" } else { "" };
+            Err(Failure::new(NOT_FOUND, format!("{shown}: {what}{hint}")))
         }
     }
 }

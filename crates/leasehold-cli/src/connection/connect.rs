@@ -167,6 +167,9 @@ pub(super) async fn build(
             _ => {}
         }
     };
-    let builder = Client::builder().observer(observe);
-    choice.secrets.client(&choice.url, builder).await
+    let mut built = choice.secrets.client(&choice.url, Client::builder().observer(observe)).await;
+    if let Err(Error::Invalid(wrong)) = &mut built {
+        wrong.why = format!("{}: {}", choice.because, wrong.why);
+    }
+    built
 }

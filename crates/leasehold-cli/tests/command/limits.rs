@@ -43,7 +43,7 @@ fn a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed(place: &Place
     let mut running = Background::start(place.shell("x", &["--kill-after", "100ms"], STUBBORN));
     let group = group(&running.line());
     running.signal(Signal::TERM);
-    running.end().assert_failed(137, "ended by SIGKILL");
+    running.end().assert_failed(137, "ignored SIGTERM for 100ms, and was ended by SIGKILL");
     assert!(group_is_gone(group));
     assert_eq!(place.token("x"), None);
 }

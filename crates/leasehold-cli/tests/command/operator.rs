@@ -190,6 +190,7 @@ fn where_says_so_if_what_is_configured_is_no_store_url() {
         let told = place.end(&["where"]);
         told.assert_failed(2, words);
         assert!(told.stdout.starts_with(shown), "{told:?}");
+        place.end(&["ls"]).assert_failed(2, words);
     }
     place.url = "file:x.db".to_owned();
     place.end(&["where"]).assert_failed(2, "another file in every directory");

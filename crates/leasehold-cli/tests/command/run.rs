@@ -88,6 +88,9 @@ fn the_command_is_looked_up_before_anything_is_acquired(place: &Place) {
     let _holder = place.holder("x", &[]);
     place.end(&["run", "x", "--", "no-such-command"]).assert_failed(127, "no-such-command");
     place.end(&["run", "x", "--", "./no/such/file"]).assert_failed(127, "./no/such/file");
+    place
+        .end(&["run", "x", "--", "cd / && ls"])
+        .assert_failed(127, "no such file: for a shell, write sh -c");
     place.end(&["run", "x", "--", "/etc/passwd"]).assert_failed(126, "/etc/passwd");
     place.end(&["run", "x", "-q", "--", "/"]).assert_failed(126, "/");
 }

@@ -35,12 +35,12 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["-E", "256"], "256"),
         ("x", &["--on-lost", "shrug"], "shrug"),
         ("x", &["--label", "a\u{7}"], "control character"),
-        ("x", &["--wiat", "1s"], "--wait"),
         ("x", &["-s", "memory:"], "memory:"),
         ("x", &["-s", ""], "names no store"),
         ("x", &["-s", "mysql://h/"], "mysql"),
         ("x", &["-s", "redis://h:port/"], "port"),
-        ("x", &["-s", "redis://h/?option=1"], "option"),
+        ("x", &["-s", "redis://h/?option=1"], "--store: the store URL has the unknown option"),
+        ("x", &["--timeout", "5s"], "no option --timeout: `--wait` limits the wait"),
     ] {
         run(name, options).assert_failed(2, words);
     }

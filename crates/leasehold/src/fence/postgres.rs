@@ -16,7 +16,7 @@
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! # fn lost() {}
 //! let transaction = database.transaction().await?;
-//! let (name, token) = (guard.name().as_str(), guard.token().get() as i64);
+//! let (name, token) = (guard.name().as_str(), i64::from(guard.token()));
 //! if let Err(error) = transaction.execute(FENCE, &[&name, &token]).await {
 //!     if error.code().is_some_and(|state| is_overtaken(state.code())) {
 //!         lost(); // somebody else holds it, or nobody

@@ -40,7 +40,7 @@ async fn charge(
     database: &mut AsyncPgConnection,
     guard: &Guard,
 ) -> Result<(), diesel::result::Error> {
-    let (name, token) = (guard.name().as_str(), guard.token().get() as i64);
+    let (name, token) = (guard.name().as_str(), i64::from(guard.token()));
     database
         .transaction(async |transaction| {
             let fence = sql_query(FENCE).bind::<Text, _>(name).bind::<BigInt, _>(token);

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn charge(database: &mut PgConnection, guard: &Guard) -> Result<(), sqlx::Error> {
     let mut transaction = database.begin().await?;
-    let (name, token) = (guard.name().as_str(), guard.token().get() as i64);
+    let (name, token) = (guard.name().as_str(), i64::from(guard.token()));
     sqlx::query(FENCE).bind(name).bind(token).execute(&mut *transaction).await?;
     sqlx::query("UPDATE invoice SET charged = charged + 1 WHERE id = 42")
         .execute(&mut *transaction)

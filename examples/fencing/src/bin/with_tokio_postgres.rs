@@ -36,7 +36,7 @@ async fn charge(
     guard: &Guard,
 ) -> Result<(), tokio_postgres::Error> {
     let transaction = database.transaction().await?;
-    let (name, token) = (guard.name().as_str(), guard.token().get() as i64);
+    let (name, token) = (guard.name().as_str(), i64::from(guard.token()));
     transaction.execute(FENCE, &[&name, &token]).await?;
     transaction.execute("UPDATE invoice SET charged = charged + 1 WHERE id = 42", &[]).await?;
     transaction.commit().await

@@ -17,30 +17,23 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let site = Arc::new(Site { location, boot: "first".into(), clock, liveness, queued: 0.into() });
     let mut database = Database::open(&site, true).unwrap();
     for round in 0..40 {
-        database
-            .write(Reserve::Keep, |ours| {
-                ours.sql(|transaction| {
-                    let sql = "INSERT INTO number VALUES (?1, 1)";
-                    for number in 0..100 {
-                        transaction.execute(sql, [format!("{round}/{number}/{:>90}", "")])?;
-                    }
-                    Ok(())
-                })
-            })
-            .unwrap();
+        let fill = |transaction: &rusqlite::Transaction<'_>| {
+            let sql = "INSERT INTO number VALUES (?1, 1)";
+            let name = |number| format!("{round}/{number}/{:>90}", "");
+            (0..100).try_for_each(|number| transaction.execute(sql, [name(number)]).map(drop))
+        };
+        database.write(Reserve::Keep, |ours| ours.sql(fill)).unwrap();
         // The next transaction that asks for something new restores the pages that this one took
         // from the reserve.
         let sql = "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count";
-        let count = database.write(Reserve::Keep, |ours| {
-            ours.sql(|transaction| transaction.query_row(sql, [], |row| row.try_into()))
-        });
-        let (free, pages): (i64, i64) = count.unwrap();
+        let count = |transaction: &rusqlite::Transaction<'_>| {
+            transaction.query_row(sql, [], |row| row.try_into())
+        };
+        let counted = database.write(Reserve::Keep, |ours| ours.sql(count));
+        let (free, pages): (i64, i64) = counted.unwrap();
         // SQLite then cuts the file, if the whole log was copied.
         database.shorten_log().unwrap();
         let length = fs::metadata(place.path()).unwrap().len() as i64;
-        assert!(
-            free >= RESERVE as i64 && length >= pages * 4096,
-            "{length} for {free} of {pages} pages"
-        );
+        assert!(free >= RESERVE as i64 && length >= pages * 4096, "{length}: {free} of {pages}");
     }
 }

@@ -120,7 +120,7 @@ impl Replication {
             let span = show_duration(self.patience);
             format!(
                 "{have} of {needed} replicas had the grant within {span}: see that all of them \
-                 run and follow"
+                 run and follow, because until then `replicas=` lets held leases end"
             )
         }))
     }
