@@ -14,7 +14,7 @@ use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
 use leasehold::event::Observer;
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
-use leasehold::store::{Capabilities, Inbox, Memory, Reading, Store, Subscription};
+use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, ClientBuilder, LockName};
 
@@ -82,10 +82,6 @@ impl Store for SharedStore {
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.end_quarantine()
-    }
-
-    fn opened_at(&self) -> Option<Reading> {
-        self.0.opened_at()
     }
 
     fn warnings(&self) -> Vec<String> {

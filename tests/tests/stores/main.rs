@@ -4,6 +4,7 @@
 use leasehold_testkit::worker;
 
 mod bundles;
+mod connections;
 mod contention;
 mod cooldowns;
 mod deaths;

@@ -2,25 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use leasehold::store::rustls::ClientConfig;
-use leasehold::store::rustls::RootCertStore;
-use leasehold::store::rustls::crypto::ring;
-use leasehold::store::rustls::pki_types::CertificateDer;
-use leasehold::store::rustls::pki_types::pem::PemObject as _;
+use leasehold::store::rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use leasehold::store::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use leasehold::store::{self, Password, Quarantine, Redis, RedisOptions, Secret, Store, TlsConfig};
 use leasehold::{Client, Error};
 use leasehold_core::StoreErrorKind;
-use leasehold_testkit::RedisServer;
-use tokio::time::timeout;
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
+use leasehold_testkit::harness::{soon, until_so};
+use leasehold_testkit::{RedisServer, options_of};
 
 /// A server on this machine.
 fn options(server: &RedisServer) -> RedisOptions {
-    RedisOptions::from_url(&format!("redis://127.0.0.1:{}", server.port())).unwrap()
+    options_of(&format!("redis://127.0.0.1:{}", server.port()))
 }
 
 async fn client(store: impl Into<Box<dyn Store>>) -> Client {
@@ -28,49 +21,44 @@ async fn client(store: impl Into<Box<dyn Store>>) -> Client {
 }
 
 async fn take_and_release(client: &Client) {
-    let lock = client.mutex("a");
-    timeout(PATIENCE, lock.acquire()).await.unwrap().unwrap().release().await.unwrap();
+    soon(client.mutex("a").acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_next_connection_after_a_password_has_changed_logs_in_with_the_new_one() {
     let user = format!("rotating on >1 {}", Redis::HOLDER_RIGHTS);
     let server = RedisServer::options().user(&user).start().unwrap();
-    let (current, asked) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
-    let source = {
-        let (current, asked) = (Arc::clone(&current), Arc::clone(&asked));
-        move || {
-            asked.fetch_add(1, Ordering::SeqCst);
-            let password = current.load(Ordering::SeqCst).to_string();
-            async move { Ok(Secret::from(password)) }
-        }
+    static CURRENT: AtomicUsize = AtomicUsize::new(1);
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let source = || async {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        Ok(CURRENT.load(Ordering::SeqCst).to_string().into())
     };
     let mut options = options(&server);
     options.login.user = Some("rotating".into());
     options.login.password = Some(Password::from_source(source));
     let client = client(Redis::open(options).await.unwrap()).await;
-    take_and_release(&client).await;
-    let before = asked.load(Ordering::SeqCst);
-    current.store(2, Ordering::SeqCst);
+    let guard = client.mutex("a").acquire().await.unwrap();
+    // One of the caller's runtime, one of the keeper's, and one for messages.
+    until_so("all connections are open", || ASKED.load(Ordering::SeqCst) == 3);
+    guard.release().await.unwrap();
+    CURRENT.store(2, Ordering::SeqCst);
     let _: () = server.command("ACL SETUSER rotating resetpass >2").unwrap();
     take_and_release(&client).await;
-    assert_eq!(asked.load(Ordering::SeqCst), before, "what is open stays open");
+    assert_eq!(ASKED.load(Ordering::SeqCst), 3, "what is open stays open");
     let _: usize = server.command("CLIENT KILL USER rotating").unwrap();
     take_and_release(&client).await;
-    assert!(asked.load(Ordering::SeqCst) > before, "each new connection asks");
+    assert!(ASKED.load(Ordering::SeqCst) > 3, "each new connection asks");
     client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_password_source_that_fails_is_an_outage_whose_words_stay_hidden() {
     let server = RedisServer::options().password("2").start().unwrap();
-    let fails = Arc::new(AtomicBool::new(true));
-    let source = {
-        let fails = Arc::clone(&fails);
-        move || {
-            let fails = fails.load(Ordering::SeqCst);
-            async move { if fails { Err("no token for hunter2".into()) } else { Ok("2".into()) } }
-        }
+    static FAILS: AtomicBool = AtomicBool::new(true);
+    let source = || async {
+        let fails = FAILS.load(Ordering::SeqCst);
+        if fails { Err("no token for hunter2".into()) } else { Ok("2".into()) }
     };
     let mut options = options(&server);
     options.login.password = Some(Password::from_source(source));
@@ -79,7 +67,7 @@ async fn a_password_source_that_fails_is_an_outage_whose_words_stay_hidden() {
     };
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(!error.may_have_executed() && !error.to_string().contains("hunter2"), "{error}");
-    fails.store(false, Ordering::SeqCst);
+    FAILS.store(false, Ordering::SeqCst);
     let client = client(Redis::open(options).await.unwrap()).await;
     take_and_release(&client).await;
 }
@@ -136,11 +124,11 @@ async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
 async fn a_socket_and_a_quorum_are_opened_with_options_too() {
     let servers = [(); 3].map(|()| RedisServer::start().unwrap());
     let socket = format!("redis+unix://{}", servers[0].socket().display());
-    let options = RedisOptions::from_url(&socket).unwrap();
+    let options = options_of(&socket);
     take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
     let nodes = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
     let quorum = format!("redis+quorum://{}", nodes.join(","));
-    let mut options = RedisOptions::from_url(&quorum).unwrap();
+    let mut options = options_of(&quorum);
     (options.quarantine, options.prefix) = (Quarantine::Off, Some("quorum:".to_owned()));
     let error = Redis::open(options.clone()).await.unwrap_err();
     assert!(error.to_string().contains("store::open"), "{error}");

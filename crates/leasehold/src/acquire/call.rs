@@ -167,6 +167,7 @@ impl<'a> Call<'a> {
                 }
                 Reply::Queued(place) => {
                     if self.own.place.replace(place.sequence).is_none() {
+                        asked.keeper.listen();
                         asked.report_queued(
                             &mut self.reported,
                             self.own.attempt.request.id,

@@ -171,9 +171,6 @@ impl Keeper {
             if table.closed {
                 return Err(Error::Closed);
             }
-            if waits && !std::mem::replace(&mut table.wants_inbox, true) {
-                self.wake.notify_one();
-            }
             let entry = self.entry(&mut table, attempt, waits, now);
             let mailbox = matches!(entry, Entry::Ask(_)).then(|| table.register(attempt));
             ((entry, mailbox), std::mem::replace(&mut table.running, true))

@@ -69,11 +69,12 @@ impl Keeper {
                 renewing.limit_to(limit);
             }
             let signal = Signal::new(Arc::clone(&self.store.clock), validity.until);
+            if grant.described {
+                self.listen();
+            }
             let state = LeaseState::new(attempt.clone(), grant, signal, now);
             let due = table.leases.add(Arc::clone(&state), renewing, attempt.gathers.clone());
-            // Revocations arrive in the inbox.
-            let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
-            self.wake_by(&mut table, if opens_inbox { now } else { due });
+            self.wake_by(&mut table, due);
             state
         };
         if attempt.gathers.is_none() {

@@ -1,6 +1,7 @@
 //! The inbox: what the store tells this client, and which call or lease that is for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
@@ -32,6 +33,14 @@ pub(super) struct Listener {
 }
 
 impl Keeper {
+    /// Opens the inbox, unless it is open: a caller waits for a grant, or the store shows who has a
+    /// lease, so that somebody may revoke it. A free pair needs no inbox.
+    pub(crate) fn listen(&self) {
+        if !self.wants_inbox.swap(true, Ordering::Relaxed) {
+            self.wake.notify_one();
+        }
+    }
+
     /// Passes a message on.
     pub(super) fn received(self: &Arc<Self>, message: Message) {
         match message {

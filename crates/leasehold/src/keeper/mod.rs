@@ -17,7 +17,7 @@ mod run;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub(crate) struct Keeper {
     seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     handles: AtomicUsize,
+    /// The client wants messages.
+    wants_inbox: AtomicBool,
     /// Notified when the table has work that is due before the keeper wakes by itself.
     wake: Notify,
     /// Notified when a cleanup is done.
@@ -93,7 +95,6 @@ struct Table {
     /// A task drives the keeper.
     running: bool,
     closed: bool,
-    wants_inbox: bool,
     /// The time at which the keeper will wake next by itself.
     planned: Instant,
     jitter: Jitter,
@@ -129,7 +130,6 @@ impl Keeper {
             ended: RecentlyEnded::default(),
             running: false,
             closed: false,
-            wants_inbox: false,
             planned: Instant::default(),
             jitter,
         };
@@ -143,6 +143,7 @@ impl Keeper {
             attempts: AtomicU64::new(0),
             seeds: AtomicU64::new((seeds >> 64) as u64),
             handles: AtomicUsize::new(0),
+            wants_inbox: AtomicBool::new(false),
             wake: Notify::new(),
             cleaned: Notify::new(),
             settled: Condvar::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -106,7 +107,11 @@ impl Running {
             let dues = [table.leases.next_due(), table.gates.next_due()];
             let next = dues.into_iter().flatten().min().unwrap_or(now + IDLE);
             table.planned = next;
-            self.listener.is_wanted = table.wants_inbox && !table.closed;
+            if !due.leases.untold.is_empty() {
+                self.keeper.listen();
+            }
+            let is_wanted = self.keeper.wants_inbox.load(Ordering::Relaxed);
+            self.listener.is_wanted = is_wanted && !table.closed;
             (due, idle, next)
         };
         self.start(due, now);

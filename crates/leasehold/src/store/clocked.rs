@@ -67,16 +67,8 @@ impl ClockedStore {
         bounds: Bounds,
         observers: Observers,
     ) -> Self {
-        let opened = store.opened_at();
         let (samples, outage) = (Mutex::default(), Mutex::default());
-        let store = Self { inner: store, clock, bounds, observers, samples, outage };
-        if let Some(reading) = opened {
-            let received = store.now();
-            let sent = received.saturating_sub(reading.age);
-            let lease = Sample { sent, server_us: reading.lease_us };
-            store.samples().insert(0, ClockSample { lease, received, token_us: None });
-        }
-        store
+        Self { inner: store, clock, bounds, observers, samples, outage }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -304,9 +296,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::traits::{Capabilities, Inbox, Reading};
-
-    const SECOND: Duration = Duration::from_secs(1);
+    use crate::store::traits::{Capabilities, Inbox};
 
     fn request() -> Request {
         let id = HolderId { client: ClientId(1), attempt: 1 };
@@ -392,10 +382,6 @@ mod tests {
         fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
             Box::pin(ready(Err(StoreError::new(StoreErrorKind::Timeout, "no answer"))))
         }
-
-        fn opened_at(&self) -> Option<Reading> {
-            Some(Reading { age: Duration::from_secs(1), lease_us: 60_000_000 })
-        }
     }
 
     #[tokio::test]
@@ -477,24 +463,6 @@ mod tests {
         ask(&lost).await.unwrap();
         ask(&lost).await.unwrap();
         assert_eq!(*away.lock(), [Duration::from_secs(2)]);
-    }
-
-    #[tokio::test]
-    async fn the_time_at_which_the_store_was_opened_is_a_sample() {
-        let clock = FakeClock::new();
-        clock.advance(Duration::from_secs(10));
-        let store = ClockedStore::new(
-            Box::new(Away),
-            Arc::new(clock),
-            Bounds::default(),
-            Observers::default(),
-        );
-        let name = LockName::new("a").unwrap();
-        let sample = store.newest(&name).unwrap().lease;
-        assert_eq!(
-            (store.now().saturating_since(sample.sent), sample.server_us),
-            (SECOND, 60_000_000)
-        );
     }
 
     /// The warning about a second sample. The first was sent at 10 s, and showed 1,000,000 s. Each

@@ -65,7 +65,7 @@ pub use self::secret::{Login, Password, Secret};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::tls::TlsConfig;
 pub(crate) use self::traits::Subscribed;
-pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
+pub use self::traits::{Capabilities, Inbox, Store, Subscription};
 
 #[cfg(feature = "redis")]
 #[doc(hidden)]

@@ -68,23 +68,6 @@ pub struct Capabilities {
     pub wakes: bool,
 }
 
-/// A reading of a store's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Reading {
-    /// How long ago the store was asked.
-    pub age: Duration,
-    /// The time at that moment, in microseconds, by the clock that ends leases.
-    pub lease_us: u64,
-}
-
-impl Reading {
-    /// The reading of a store that was asked `age` ago, and whose clock showed `lease_us` then.
-    pub const fn new(age: Duration, lease_us: u64) -> Self {
-        Self { age, lease_us }
-    }
-}
-
 /// A store of locks. Its methods are cheap to call from many tasks at the same time.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The capabilities of this store; constant during its life.
@@ -183,13 +166,6 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot be reached or does not allow it.
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async { Ok(false) })
-    }
-
-    /// The reading of the clock when the store was opened, so that a client need not ask for the
-    /// time before its first acquire. `None` without such a reading, or if not all leases end by
-    /// that clock (the clock of shard 0).
-    fn opened_at(&self) -> Option<Reading> {
-        None
     }
 
     /// Warnings about faults, found on connecting, that weaken a promise, each with the remedy.

@@ -70,8 +70,7 @@ impl Tree {
     /// children.
     fn kill_children(&self) {
         let session_of = |pid: Pid| getsid(Some(nix::unistd::Pid::from_raw(pid.as_raw_pid())));
-        let session = getsid(None);
-        let mut killed = HashSet::from([self.guardian]);
+        let (session, mut killed) = (getsid(None), HashSet::from([self.guardian]));
         for _round in 0..MOST_ROUNDS {
             let children = [self.root, self.guardian].into_iter().flat_map(children);
             // Their parent does not wait for them meanwhile: it is this process, or is stopped. So

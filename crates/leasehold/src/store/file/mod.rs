@@ -35,7 +35,6 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Clock, Error, LockName, Operation, StoreError, StoreErrorKind,
@@ -46,7 +45,6 @@ use self::liveness::Liveness;
 pub use self::options::FileOptions;
 use self::thread::Executor;
 pub use self::transaction::FileTransaction;
-use super::traits::Reading;
 use super::{Capabilities, Finding, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
 
@@ -245,10 +243,6 @@ impl Store for File {
         if self.is_one_clients {
             self.executor.close();
         }
-    }
-
-    fn opened_at(&self) -> Option<Reading> {
-        Some(Reading::new(Duration::ZERO, self.executor.site.now().lease_us))
     }
 
     fn warnings(&self) -> Vec<String> {

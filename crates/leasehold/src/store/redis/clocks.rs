@@ -1,6 +1,6 @@
 //! The clocks of servers, compared with each other and with this machine's clock.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use leasehold_core::model::BALLOT_LEAD;
@@ -48,9 +48,6 @@ const OF_SUCCESSORS: Limits = [
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     pub(crate) server: String,
-    pub(crate) asked: Instant,
-    /// The time since 1970 by the server's clock.
-    pub(crate) there: Duration,
     /// How many seconds the server's clock is ahead of this machine's, or behind if negative.
     ahead: f64,
     /// The possible error in seconds: half of the round trip.
@@ -63,7 +60,7 @@ impl ServerClock {
         connection: &Connection,
         limit: Duration,
     ) -> Result<Option<Self>, StoreError> {
-        let (asked, before) = (Instant::now(), since_1970());
+        let before = since_1970();
         let value = match connection.ask_within(limit, &redis::cmd("TIME")).await {
             Err(error) if error.kind() == StoreErrorKind::Denied => return Ok(None),
             outcome => outcome?,
@@ -73,7 +70,7 @@ impl ServerClock {
         let there = Duration::from_secs(seconds) + Duration::from_micros(micros);
         let ahead = there.as_secs_f64() - before.as_secs_f64() - error;
         let server = connection.server().to_owned();
-        Ok(Some(Self { server, asked, there, ahead, error }))
+        Ok(Some(Self { server, ahead, error }))
     }
 
     /// Reads the clocks of servers, all at the same time. Servers that do not answer within the
@@ -93,8 +90,7 @@ impl ServerClock {
 
     /// The clock of this machine, by which all clocks are compared.
     pub(crate) fn of_this_machine() -> Self {
-        let (server, asked) = ("this machine".to_owned(), Instant::now());
-        Self { server, asked, there: since_1970(), ahead: 0.0, error: 0.0 }
+        Self { server: "this machine".to_owned(), ahead: 0.0, error: 0.0 }
     }
 }
 
@@ -149,7 +145,6 @@ mod tests {
             server: (*server).to_owned(),
             ahead: *ahead,
             error: 0.001,
-            ..ServerClock::of_this_machine()
         };
         let found = |clocks: &[(&str, f64)]| {
             let clocks: Vec<_> = clocks.iter().map(clock).collect();

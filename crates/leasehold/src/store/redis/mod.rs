@@ -52,7 +52,7 @@ use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
 use super::warnings::Warnings;
-use super::{Capabilities, Inbox, Reading, Store, Subscribed, Subscription};
+use super::{Capabilities, Inbox, Store, Subscribed, Subscription};
 use crate::process::MadeIn;
 
 /// A Redis or Valkey primary, the primary that sentinels name, or a cluster.
@@ -426,12 +426,6 @@ impl Store for Redis {
             }
             Ok(is_any)
         })
-    }
-
-    fn opened_at(&self) -> Option<Reading> {
-        let clock = self.clock.as_ref()?;
-        let lease_us = u64::try_from(clock.there.as_micros()).ok()?;
-        Some(Reading { age: clock.asked.elapsed(), lease_us })
     }
 
     fn warnings(&self) -> Vec<String> {
