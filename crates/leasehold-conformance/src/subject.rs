@@ -84,6 +84,10 @@ impl Store for SharedStore {
         self.0.end_quarantine()
     }
 
+    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
+        self.0.prepare()
+    }
+
     fn warnings(&self) -> Vec<String> {
         self.0.warnings()
     }

@@ -119,10 +119,7 @@ impl Faulty {
 
     /// Sometimes executes one of the late requests.
     async fn deliver_late(&self) {
-        let late = match self.shared.happens(30) {
-            true => lock(&self.shared.late).pop(),
-            false => None,
-        };
+        let late = if self.shared.happens(30) { lock(&self.shared.late).pop() } else { None };
         if let Some(operation) = late {
             // The caller of this answer has gone.
             drop(self.inner.execute(operation).await);

@@ -102,10 +102,7 @@ impl Signal {
 
     /// Like [`check_at`](Self::check_at), for the holder: in a forked child, the lease is lost.
     pub(crate) fn check_here(&self, now: Instant) -> Option<End> {
-        match self.is_of_parent() {
-            true => Some(LossReason::Forked.into()),
-            false => self.check_at(now),
-        }
+        if self.is_of_parent() { Some(LossReason::Forked.into()) } else { self.check_at(now) }
     }
 
     /// How the lease has ended, or `None` while it may be relied on. Compares the clock first, so

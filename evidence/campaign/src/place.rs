@@ -315,10 +315,7 @@ pub(crate) fn command(server: &RedisServer, words: &str) {
 /// Numbers below a limit; of three, two numbers in one of five cases.
 fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
     let first = random.below(count);
-    match count > 2 && random.chance(20) {
-        true => vec![first, (first + 1) % count],
-        false => vec![first],
-    }
+    if count > 2 && random.chance(20) { vec![first, (first + 1) % count] } else { vec![first] }
 }
 
 /// Declares that all servers of a place are new, however busy the machine is.

@@ -1,16 +1,16 @@
 //! Requests that travel together on one connection: each name gets the same as it would alone.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use leasehold::Client;
 use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Action, Answer, ClientId, End, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
+    Action, Answer, ClientId, HolderId, Operation, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, retry, soon};
 use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};
+
+use super::redis_store::{self, on};
 
 /// How many callers ask at the same time: at most as many as may share a call.
 const CALLERS: u64 = 20;
@@ -19,16 +19,12 @@ fn id(caller: u64) -> HolderId {
     HolderId { client: ClientId(1), attempt: caller + 1 }
 }
 
-fn on(name: &str, action: Action) -> Operation {
-    Operation::On { name: LockName::new(name).unwrap(), action }
-}
-
 fn acquire(caller: u64) -> Operation {
-    on(&name(caller), Action::Take(request(id(caller)).with_ttl(Duration::from_secs(30))))
+    redis_store::acquire(&name(caller), id(caller), false)
 }
 
 fn release(caller: u64) -> Operation {
-    on(&name(caller), Action::End(End::new(request(id(caller)).request)))
+    redis_store::release(&name(caller), id(caller))
 }
 
 fn inspect(caller: u64) -> Operation {

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use leasehold::Client;
+use leasehold::event::Event;
+use leasehold::store::Redis;
 use leasehold_core::FakeClock;
-use leasehold_testkit::harness::{connect, until};
-use leasehold_testkit::{RedisServer, must};
+use leasehold_testkit::harness::{connect, soon, until};
+use leasehold_testkit::{Cluster, RedisServer, must};
+use redis::ConnectionLike as _;
+use tokio::sync::mpsc::unbounded_channel;
 
 /// Waits until this number of connections to the server is for messages.
 async fn listening(server: &RedisServer, count: usize) {
@@ -29,4 +34,48 @@ async fn a_client_listens_once_it_queues_or_others_see_its_lease_and_not_for_fre
     listening(&server, 2).await;
     must(guard.release().await);
     drop(must(must(waiting.await)));
+}
+
+/// Holds a lease for longer than its ttl. The servers refuse new clients, by the given command,
+/// from just before or just after the grant.
+async fn outlives(url: &str, servers: &[&RedisServer], refusal: &str, is_before: bool) {
+    let (sender, mut renewed) = unbounded_channel();
+    let observe = move |event: &Event<'_>| {
+        let _ = matches!(event, Event::Renewed { .. }).then(|| sender.send(()));
+    };
+    let client = must(Client::builder().url(url).observer(observe).build().await);
+    let mut operators: Vec<_> = servers.iter().map(|server| must(server.connection())).collect();
+    let refuse = |operator: &mut redis::Connection| {
+        let command = redis::Cmd::new().arg(refusal.split(' ').collect::<Vec<_>>()).to_owned();
+        must(operator.req_command(&command));
+    };
+    operators.iter_mut().filter(|_| is_before).for_each(refuse);
+    let guard = must(client.mutex("a").ttl(Duration::from_secs(2)).acquire().await);
+    operators.iter_mut().filter(|_| !is_before).for_each(refuse);
+    for _ in 0..5 {
+        soon(renewed.recv()).await;
+    }
+    must(guard.ensure_held());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_lives_on_the_connection_that_granted_it_while_servers_take_no_more_clients() {
+    const FULL: &str = "CONFIG SET maxclients 1";
+    let user = format!("holder on >1 {}", Redis::HOLDER_RIGHTS);
+    let refusals = [FULL, "ACL SETUSER holder resetpass >2", "ACL SETUSER holder off"];
+    let alone = refusals.into_iter().flat_map(|refusal| [true, false].map(|at| (refusal, at)));
+    let alone = join_all(alone.map(async |(refusal, is_before)| {
+        let server = must(RedisServer::options().user(&user).start());
+        outlives(&server.url_as("holder", "1"), &[&server], refusal, is_before).await;
+    }));
+    let several = async {
+        let nodes = [(); 3].map(|()| must(RedisServer::start()));
+        let hosts = nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port())).join(",");
+        outlives(&format!("redis+quorum://{hosts}?quarantine=off"), &nodes.each_ref(), FULL, false)
+            .await;
+        let cluster = must(Cluster::start(0));
+        let nodes = [0, 1, 2].map(|index| cluster.node(index));
+        outlives(&cluster.url(), &nodes, FULL, false).await;
+    };
+    join(alone, several).await;
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
+use leasehold_core::StoreErrorKind::{Denied, Unreachable, Unsupported};
 use leasehold_core::{
     Action, Answer, ClientId, End, FencingToken, HolderId, LockName, Message, Operation, Reply,
     StoreError, StoreErrorKind,
 };
-use leasehold_testkit::harness::{request, soon};
+use leasehold_testkit::harness::{request, retry, soon, until};
 use leasehold_testkit::{Data, RedisServer, options_of};
 use tokio::time::timeout;
 
@@ -23,15 +24,15 @@ fn id(client: u128, attempt: u64) -> HolderId {
     HolderId { client: ClientId(client), attempt }
 }
 
-fn on(name: &str, action: Action) -> Operation {
+pub(crate) fn on(name: &str, action: Action) -> Operation {
     Operation::On { name: LockName::new(name).unwrap(), action }
 }
 
-fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
+pub(crate) fn acquire(name: &str, id: HolderId, wait: bool) -> Operation {
     on(name, Action::Take(request(id).with_ttl(TTL).with_waits(wait)))
 }
 
-fn release(name: &str, id: HolderId) -> Operation {
+pub(crate) fn release(name: &str, id: HolderId) -> Operation {
     on(name, Action::End(End::new(request(id).request)))
 }
 
@@ -67,15 +68,14 @@ async fn eventually(store: &Redis, name: &str) -> FencingToken {
     soon(asking).await
 }
 
-async fn refusal(url: &str) -> StoreError {
-    match Redis::open(options_of(url)).await {
-        Err(Error::Store(error)) => {
-            assert!(!error.to_string().contains('\n'), "{error}");
-            assert!(!error.may_have_executed(), "{error}");
-            error
-        }
-        other => panic!("expected a store error: {other:?}"),
-    }
+/// Opening the store is refused with these words, in one line. Returns the kind of the error.
+async fn refused(url: &str, words: &str) -> StoreErrorKind {
+    let opened = Redis::open(options_of(url)).await;
+    let Err(Error::Store(error)) = opened else { panic!("it is not refused: {opened:?}") };
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains('\n') && !shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains(words) && !error.may_have_executed(), "{error}");
+    error.kind()
 }
 
 async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
@@ -163,20 +163,8 @@ async fn a_stopped_server_is_a_timeout_after_which_anything_may_have_happened() 
     assert_eq!(error.kind(), StoreErrorKind::Timeout);
     assert!(error.may_have_executed());
     server.cont().unwrap();
-    let holder = eventually_held(&store, id(1, 1)).await;
-    assert!(holder.micros() > 0);
-}
-
-/// The token of an attempt whose first copy had no answer.
-async fn eventually_held(store: &Redis, attempt: HolderId) -> FencingToken {
-    let asking = async {
-        loop {
-            if let Ok(answer) = store.execute(acquire("a", attempt, false)).await {
-                return granted(&answer);
-            }
-        }
-    };
-    soon(asking).await
+    let answer = retry(async || store.execute(acquire("a", id(1, 1), false)).await).await;
+    assert!(granted(&answer).micros() > 0);
 }
 
 #[tokio::test]
@@ -201,21 +189,18 @@ async fn a_connection_that_answers_nothing_is_given_up() {
 #[tokio::test]
 async fn wrong_credentials_and_missing_servers_are_named() {
     let server = RedisServer::options().password("secret").start().unwrap();
-    let error = refusal(&server.url_as("default", "hunter2")).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
-    assert!(!format!("{error} {error:?}").contains("hunter2"));
-    let error = refusal(&server.url()).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
-    assert!(error.to_string().contains("LEASEHOLD_PASSWORD"), "{error}");
+    assert_eq!(refused(&server.url_as("default", "hunter2"), "").await, Denied);
+    assert_eq!(refused(&server.url(), "LEASEHOLD_PASSWORD").await, Denied);
     let store = Redis::open(options_of(&server.patient_url_as("default", "secret"))).await.unwrap();
     assert!(!format!("{store:?}").contains("secret"));
-    let error = refusal("redis://127.0.0.1:1").await;
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(error.to_string().starts_with("127.0.0.1:1: nothing listens there"), "{error}");
-    assert_eq!(refusal("redis://nowhere.invalid").await.kind(), StoreErrorKind::Unreachable);
-    assert_eq!(refusal("redis+unix:///nowhere.sock").await.kind(), StoreErrorKind::Unreachable);
-    let error = refusal(&format!("redis://default:secret@127.0.0.1:{}/99", server.port())).await;
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(
+        refused("redis://127.0.0.1:1", "127.0.0.1:1: nothing listens there").await,
+        Unreachable
+    );
+    assert_eq!(refused("redis://nowhere.invalid", "").await, Unreachable);
+    assert_eq!(refused("redis+unix:///nowhere.sock", "").await, Unreachable);
+    let url = format!("redis://default:secret@127.0.0.1:{}/99", server.port());
+    assert_eq!(refused(&url, "").await, Unsupported);
 }
 
 #[tokio::test]
@@ -223,9 +208,7 @@ async fn a_server_that_is_full_or_a_replica_is_an_outage_that_may_pass() {
     for (line, words) in [("maxclients 1", "maxclients"), ("replicaof 127.0.0.1 1", "replica")] {
         let server = RedisServer::options().line(line).start().unwrap();
         let _only = server.connection().unwrap();
-        let error = refusal(&server.url()).await;
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(refused(&server.url(), words).await, Unreachable);
     }
 }
 
@@ -235,7 +218,7 @@ async fn a_primary_that_becomes_a_replica_grants_nothing() {
     take_and_release(&store, "a").await.unwrap();
     server.command::<()>("REPLICAOF 127.0.0.1 1").unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert_eq!(error.kind(), Unreachable);
     assert!(!error.may_have_executed());
     server.command::<()>("REPLICAOF NO ONE").unwrap();
     eventually(&store, "a").await;
@@ -277,13 +260,10 @@ async fn tls_needs_the_right_authority() {
     let store = Redis::open(options_of(&url)).await.unwrap();
     take_and_release(&store, "a").await.unwrap();
 
-    let error = refusal(&server.url()).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
-    assert!(error.to_string().contains("ca="), "{error}");
+    assert_eq!(refused(&server.url(), "ca=").await, Denied);
     let other = RedisServer::options().tls(false).start().unwrap();
     let foreign = other.certificates().unwrap().authority.display();
-    let error = refusal(&format!("{}?ca={foreign}", server.url())).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert_eq!(refused(&format!("{}?ca={foreign}", server.url()), "").await, Denied);
 }
 
 /// Asks until a new connection was refused with these words: an open one ends first.
@@ -325,9 +305,7 @@ async fn a_client_certificate_is_shown_when_the_server_asks_for_it() {
     let server = RedisServer::options().tls(true).start().unwrap();
     let files = server.certificates().unwrap();
     let url = format!("{}?ca={}", server.url(), files.authority.display());
-    let error = refusal(&url).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
-    assert!(error.to_string().contains("cert="), "{error}");
+    assert_eq!(refused(&url, "cert=").await, Denied);
     let (certificate, key) = (files.client.display(), files.client_key.display());
     let store =
         Redis::open(options_of(&format!("{url}&cert={certificate}&key={key}"))).await.unwrap();
@@ -338,12 +316,10 @@ async fn a_client_certificate_is_shown_when_the_server_asks_for_it() {
 async fn a_port_with_and_one_without_tls_are_told_apart() {
     let plain = RedisServer::start().unwrap();
     let url = plain.url().replace("redis://", "rediss://");
-    let error = refusal(&url).await;
-    assert!(error.to_string().contains("use redis://"), "{error}");
+    refused(&url, "use redis://").await;
     let secured = RedisServer::options().tls(false).start().unwrap();
     let url = secured.url().replace("rediss://", "redis://");
-    let error = refusal(&url).await;
-    assert!(error.to_string().contains("rediss://"), "{error}");
+    refused(&url, "rediss://").await;
 }
 
 /// Redisson: `testSubscriptionsPerConnection`.
@@ -362,14 +338,9 @@ async fn clients_that_were_closed_are_subscribed_to_nothing() {
         });
     }
     turns.join_all().await.into_iter().collect::<Result<(), _>>().unwrap();
-    let all_gone = async {
-        while server.command::<Vec<String>>("PUBSUB CHANNELS *").unwrap() != [""; 0]
-            || server.command::<String>("CLIENT LIST").unwrap().lines().count() > 1
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    soon(all_gone).await;
+    let channels = || server.command::<Vec<String>>("PUBSUB CHANNELS *").unwrap();
+    let clients = || server.command::<String>("CLIENT LIST").unwrap().lines().count();
+    until("all have gone", async || channels().is_empty() && clients() == 1).await;
 }
 
 #[tokio::test]
@@ -460,7 +431,7 @@ async fn a_user_without_the_right_to_run_scripts_is_denied_in_words() {
         RedisServer::options().user("poor on >pw ~lh:* -@all +info +time").start().unwrap();
     let store = Redis::open(options_of(&server.patient_url_as("poor", "pw"))).await.unwrap();
     let error = store.execute(acquire("a", id(1, 1), false)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert_eq!(error.kind(), Denied);
     assert!(!error.may_have_executed());
 }
 

@@ -47,10 +47,7 @@ async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_its_
         let are_the_same = round % 2 == 0;
         let mut locks = Vec::new();
         for client in &clients {
-            let names = match are_the_same {
-                true => all.clone(),
-                false => some_names(&all, &mut random),
-            };
+            let names = if are_the_same { all.clone() } else { some_names(&all, &mut random) };
             locks.push(client.multi(&names));
         }
         let tries = join_all(locks.iter().map(leasehold::Lock::try_acquire));

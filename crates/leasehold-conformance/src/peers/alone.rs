@@ -77,12 +77,7 @@ pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &
     for is_released in [true, false] {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
         let lost = guard.lost();
-        let let_go = async {
-            match is_released {
-                true => must(guard.release().await),
-                false => drop(guard),
-            }
-        };
+        let let_go = async { if is_released { must(guard.release().await) } else { drop(guard) } };
         let (reason, ()) = subject.drive(join(lost, let_go)).await;
         assert_eq!(reason, None);
     }

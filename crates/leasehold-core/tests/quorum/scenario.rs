@@ -112,10 +112,7 @@ impl World {
     }
 
     pub(super) fn needed(&self) -> usize {
-        match self.has(Protection::Majority) {
-            true => leasehold_core::quorum::majority(NODES),
-            false => 1,
-        }
+        if self.has(Protection::Majority) { leasehold_core::quorum::majority(NODES) } else { 1 }
     }
 
     pub(super) fn needed_to_renew(&self) -> usize {

@@ -78,7 +78,14 @@ impl<'a> Call<'a> {
     async fn run(&mut self) -> Result<Option<Held>> {
         loop {
             let held = match self.enter().await? {
-                Entered::Ask => self.ask().await?,
+                Entered::Ask => {
+                    if let Some(preparing) = self.asked.preparing() {
+                        preparing.await;
+                        self.asked.keeper.ensure_open()?;
+                        self.read_clock();
+                    }
+                    self.ask().await?
+                }
                 Entered::Busy => return Ok(None),
                 Entered::Held(held) => Some(held),
             };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::select;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Action, BoxFuture, End, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Request,
@@ -86,6 +87,12 @@ impl Asked<'_> {
     /// The latest time for the answer to a last request: an end, or a look at the holders.
     pub(super) fn leave_until(&self) -> Instant {
         self.keeper.store.now() + LEAVE_PATIENCE
+    }
+
+    /// Waits until the keeper has opened what renewals need; `None` if it has already.
+    pub(super) fn preparing(&self) -> Option<impl Future> {
+        let prepared = &self.keeper.prepared;
+        (!prepared.initialized()).then(|| select(Box::pin(prepared.wait()), self.at_limit()))
     }
 
     fn request(&self) -> Request {

@@ -238,10 +238,7 @@ impl Keeper {
             let kept = renewing.filter(|_| !table.closed);
             table.cleanups.extend(table.gates.keep_for_next(state, kept, cleanup));
         }
-        let wakeup = match was_kept {
-            true => self.lease_ended(table, state),
-            false => Wakeup::default(),
-        };
+        let wakeup = if was_kept { self.lease_ended(table, state) } else { Wakeup::default() };
         LetGo { is_passed: false, was_kept, wakeup }
     }
 

@@ -27,7 +27,7 @@ use leasehold_core::{
     ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName,
     LossReason, Mode, Result, StoreError, StoreErrorKind,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 
 use self::cleanup::{Cleanup, RecentlyEnded};
 use self::gate::Gates;
@@ -69,6 +69,8 @@ pub(crate) struct Keeper {
     seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     handles: AtomicUsize,
+    /// What renewals need was opened, or cannot be opened now.
+    pub(crate) prepared: SetOnce<()>,
     /// The client wants messages.
     wants_inbox: AtomicBool,
     /// Notified when the table has work that is due before the keeper wakes by itself.
@@ -133,6 +135,7 @@ impl Keeper {
             planned: Instant::default(),
             jitter,
         };
+        let prepared = SetOnce::new_with(store.inner.prepare().is_none().then_some(()));
         Self {
             made_in: MadeIn::this(),
             store,
@@ -143,6 +146,7 @@ impl Keeper {
             attempts: AtomicU64::new(0),
             seeds: AtomicU64::new((seeds >> 64) as u64),
             handles: AtomicUsize::new(0),
+            prepared,
             wants_inbox: AtomicBool::new(false),
             wake: Notify::new(),
             cleaned: Notify::new(),

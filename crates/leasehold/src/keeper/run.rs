@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::select;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::text::show_duration;
 use leasehold_core::{BoxFuture, Instant, Message};
@@ -27,6 +28,10 @@ const STALL: Duration = Duration::from_millis(250);
 
 /// The keeper sleeps for this time if nothing is due; it is woken when that changes.
 const IDLE: Duration = Duration::from_hours(1);
+
+/// How long a first acquire waits for what renewals need: 500 ms, like one request. If it takes
+/// longer, renewals have a way around it, or the acquire fails, too.
+const PREPARE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The work that is due now.
 #[derive(Debug)]
@@ -68,7 +73,14 @@ impl Keeper {
     pub(super) async fn run(self: Arc<Self>) {
         let listener = Listener::new(&self);
         let jobs = FuturesUnordered::new();
-        Running { keeper: self, jobs, listener }.run().await;
+        let mut running = Running { keeper: Arc::clone(&self), jobs, listener };
+        if let Some(opening) = self.store.inner.prepare() {
+            let patience = self.store.now() + PREPARE_PATIENCE;
+            select(opening, self.store.clock.sleep_until(patience)).await;
+        }
+        // It is set already if there is nothing to open.
+        let _ = self.prepared.set(());
+        running.run().await;
     }
 }
 

@@ -187,20 +187,7 @@ impl Shared {
 
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            claims_first: false,
-            durable: false,
-            hears_anybody: false,
-            local_tokens: true,
-            permits: true,
-            publishes_releases: true,
-            queued: true,
-            reclaims: false,
-            recorded_tokens: true,
-            shared: true,
-            splits_votes: false,
-            wakes: true,
-        }
+        Capabilities { durable: false, ..Capabilities::OF_RECORDS }
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

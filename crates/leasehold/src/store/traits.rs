@@ -68,6 +68,24 @@ pub struct Capabilities {
     pub wakes: bool,
 }
 
+impl Capabilities {
+    /// Those of a store that has a record for each name.
+    pub(crate) const OF_RECORDS: Self = Self {
+        claims_first: false,
+        durable: true,
+        hears_anybody: false,
+        local_tokens: true,
+        permits: true,
+        publishes_releases: true,
+        queued: true,
+        reclaims: false,
+        recorded_tokens: true,
+        shared: true,
+        splits_votes: false,
+        wakes: true,
+    };
+}
+
 /// A store of locks. Its methods are cheap to call from many tasks at the same time.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The capabilities of this store; constant during its life.
@@ -93,6 +111,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// If the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
+
+    /// Opens what renewals need, on the keeper's thread: a client waits for that before its first
+    /// acquire, 500 ms at most. Also ends if something cannot be opened, as the requests will find
+    /// out. `None` if renewals need nothing that is opened.
+    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
 
     /// The shard of a name, for stores that are made of several servers. Names of one shard share a
     /// clock and outages. The time at one shard says nothing about another shard, and a renewal

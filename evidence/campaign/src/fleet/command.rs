@@ -110,10 +110,7 @@ impl Task {
     /// Updates a value in one of two ways; `None` if it did not get the lock.
     fn turn(&mut self) -> Option<()> {
         let name = Plan::register(self.random.below(self.names));
-        match self.random.chance(70) {
-            true => self.run(&name),
-            false => self.take(&name),
-        }
+        if self.random.chance(70) { self.run(&name) } else { self.take(&name) }
     }
 
     /// Updates it next to a shell. As long as the shell lives, nobody else has the lock: the

@@ -43,10 +43,7 @@ impl Player {
             self.note(&error).await;
         }
         watch.ask(leadership.guard());
-        match self.random.chance(30) {
-            true => drop(leadership),
-            false => drop(leadership.resign().await),
-        }
+        if self.random.chance(30) { drop(leadership) } else { drop(leadership.resign().await) }
     }
 
     /// Records the waiters of a name, in the order of its queue.

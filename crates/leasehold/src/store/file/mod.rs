@@ -189,20 +189,7 @@ fn boot() -> Result<String, StoreError> {
 
 impl Store for File {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            claims_first: false,
-            durable: true,
-            hears_anybody: false,
-            local_tokens: true,
-            permits: true,
-            publishes_releases: true,
-            queued: true,
-            reclaims: false,
-            recorded_tokens: true,
-            shared: true,
-            splits_votes: false,
-            wakes: self.liveness().has_pipes(),
-        }
+        Capabilities { wakes: self.liveness().has_pipes(), ..Capabilities::OF_RECORDS }
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {

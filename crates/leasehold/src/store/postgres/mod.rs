@@ -296,21 +296,13 @@ impl Shared {
 impl Store for Postgres {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            claims_first: false,
-            durable: true,
             // Every role of the database may notify.
             hears_anybody: true,
-            local_tokens: true,
-            permits: true,
             // Releases are not published, because each notification wakes every listening session
             // of the database.
             publishes_releases: false,
-            queued: true,
             reclaims: self.shared.settings.quarantine().is_some(),
-            recorded_tokens: true,
-            shared: true,
-            splits_votes: false,
-            wakes: true,
+            ..Capabilities::OF_RECORDS
         }
     }
 

@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Clock, End, InvalidInput, Keep, LockName, Mode, Operation,
     StoreError, StoreErrorKind, Take,
@@ -180,18 +182,13 @@ impl Store for Quorum {
         Capabilities {
             claims_first: true,
             durable: all(|can| can.durable),
-            hears_anybody: false,
             local_tokens: all(|can| can.local_tokens),
-            permits: false,
             publishes_releases: all(|can| can.publishes_releases),
-            queued: false,
-            // Each renewal already restores a lease at the nodes that lack it.
-            reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
-            shared: false,
             splits_votes: true,
-            // A message of one node says only that the client should ask a majority.
-            wakes: false,
+            // Each renewal already restores a lease at the nodes that lack it, so nothing has to be
+            // reclaimed. A message of one node says only that the client should ask a majority.
+            ..Capabilities::default()
         }
     }
 
@@ -201,6 +198,13 @@ impl Store for Quorum {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(messages::inbox(&self.nodes, client))
+    }
+
+    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
+        let each = self.nodes.nodes.iter().filter_map(|node| node.store.inner.prepare());
+        let each: FuturesUnordered<_> = each.collect();
+        // A minority that hangs delays nothing.
+        (!each.is_empty()).then(|| each.take(self.nodes.needed).collect().boxed())
     }
 
     fn clock_offset(&self) -> Duration {

@@ -186,19 +186,14 @@ impl Redis {
         let is_plain = settings.layout == LayoutName::Plain;
         let keeps_a_record = !settings.layout.is_shared();
         Capabilities {
-            claims_first: false,
-            durable: true,
-            hears_anybody: false,
             // The counter of an `RFencedLock` leaves no room for tokens between two grants.
             local_tokens: settings.layout != LayoutName::RedissonFenced,
             permits: keeps_a_record,
             publishes_releases: !is_plain,
             queued: keeps_a_record,
-            reclaims: false,
             recorded_tokens: keeps_a_record,
             shared: !is_plain,
-            splits_votes: false,
-            wakes: true,
+            ..Capabilities::OF_RECORDS
         }
     }
 
@@ -381,6 +376,10 @@ impl Store for Redis {
                     as Box<dyn Inbox>,
             })
         })
+    }
+
+    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
+        Some(Box::pin(async { drop(self.topology.primaries().await) }))
     }
 
     fn shard(&self, name: &LockName) -> u64 {

@@ -441,10 +441,7 @@ impl RedisOptions {
             Servers::Standalone(_) => is_followed || self.replicas != Replicas::None,
             Servers::Quorum(_) => false,
         };
-        match is_taken_over && self.quarantine().is_none() {
-            true => OFFSET,
-            false => Duration::ZERO,
-        }
+        if is_taken_over && self.quarantine().is_none() { OFFSET } else { Duration::ZERO }
     }
 }
 

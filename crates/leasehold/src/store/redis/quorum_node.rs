@@ -307,6 +307,10 @@ impl Store for Arc<LazyNode> {
         Box::pin(async move { self.opened().await?.inbox(client).await })
     }
 
+    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
+        self.redis.get()?.prepare()
+    }
+
     fn clock_offset(&self) -> Duration {
         self.settings.clock_offset(false)
     }

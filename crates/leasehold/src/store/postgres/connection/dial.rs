@@ -187,14 +187,12 @@ impl Dialer {
         let PostgresOptions { login, database, .. } = &self.settings;
         let mut config = Config::new();
         config.application_name(APPLICATION).port(server.port);
-        match server.is_socket() {
-            true => config.host_path(&server.host),
-            false => config.host(&server.host),
+        if server.is_socket() {
+            config.host_path(&server.host)
+        } else {
+            config.host(&server.host)
         };
-        config.ssl_mode(match has_tls {
-            true => DriverSslMode::Require,
-            false => DriverSslMode::Disable,
-        });
+        config.ssl_mode(if has_tls { DriverSslMode::Require } else { DriverSslMode::Disable });
         let user = login.user.as_ref().map(|user| user.reveal().to_owned()).unwrap_or_default();
         config.dbname(database.as_ref().unwrap_or(&user));
         config.user(user);

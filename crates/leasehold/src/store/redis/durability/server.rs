@@ -339,10 +339,7 @@ impl Durable {
         part: Part,
     ) -> Result<(), StoreError> {
         let is_known = self.asked.lock().contains(&part);
-        match is_known {
-            true => Ok(()),
-            false => self.ask(quarantine, connection, part).await.map(drop),
-        }
+        if is_known { Ok(()) } else { self.ask(quarantine, connection, part).await.map(drop) }
     }
 
     async fn ask(

@@ -87,18 +87,14 @@ impl Topology {
 
     /// The slots that a primary serves in a cluster; otherwise none.
     pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
-        match self {
-            Self::Cluster(cluster) => cluster.slots_of(primary),
-            Self::Standalone(..) | Self::Sentinel(_) => Vec::new(),
-        }
+        let Self::Cluster(cluster) = self else { return Vec::new() };
+        cluster.slots_of(primary)
     }
 
     /// Updates the list of primaries, if the topology keeps one.
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
-        match self {
-            Self::Cluster(cluster) => cluster.refresh().await,
-            Self::Standalone(..) | Self::Sentinel(_) => Ok(()),
-        }
+        let Self::Cluster(cluster) = self else { return Ok(()) };
+        cluster.refresh().await
     }
 
     /// The primary that serves a key.
@@ -112,27 +108,20 @@ impl Topology {
 
     /// Whether all leases end by the clock of one server.
     pub(crate) fn has_one_clock(&self) -> bool {
-        match self {
-            Self::Cluster(_) => false,
-            Self::Sentinel(_) | Self::Standalone(..) => true,
-        }
+        !matches!(self, Self::Cluster(_))
     }
 
     /// The shard number of the server that serves a key: zero if there is only one server.
     pub(crate) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
-        match self {
-            Self::Cluster(cluster) => cluster.shard(&key()),
-            Self::Standalone(..) | Self::Sentinel(_) => 0,
-        }
+        let Self::Cluster(cluster) = self else { return 0 };
+        cluster.shard(&key())
     }
 
     /// The servers at which a client must subscribe so that messages take no detour; `None` if
     /// there is only one.
     pub(crate) fn subscribed_nodes(&self) -> Option<Vec<Address>> {
-        match self {
-            Self::Cluster(cluster) => Some(cluster.subscribed_nodes()),
-            Self::Standalone(..) | Self::Sentinel(_) => None,
-        }
+        let Self::Cluster(cluster) = self else { return None };
+        Some(cluster.subscribed_nodes())
     }
 
     /// Opens a separate connection on which the messages of all channels arrive: to one of the

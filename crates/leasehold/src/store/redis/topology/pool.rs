@@ -10,10 +10,16 @@ use futures_util::future::Shared;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinError;
+use tokio::time::timeout;
 
+use crate::background;
 use crate::mutex::Mutex;
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
+
+/// How long a keeper waits for its own connection if another runtime has one: 100 ms, less than any
+/// renewal may take.
+const OWN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Opens connections for requests.
 pub(crate) trait Open: fmt::Debug + Send + Sync + 'static {
@@ -57,8 +63,9 @@ enum Slot {
 /// A list, because it is short: a search for a key would have to copy the key first.
 type Slots<T> = Mutex<Vec<((Id, T), Slot)>>;
 
-/// The connections of one store. Each is made and used by one runtime only: the sockets of a
-/// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
+/// The connections of one store. Each is made and used by one runtime: the sockets of a runtime
+/// that has ended are dead, and a keeper must not depend on a runtime that is blocked. But if the
+/// server takes no more clients, keepers renew over the connection of another runtime.
 #[derive(Debug)]
 pub(crate) struct Pool<O: Open> {
     pub(crate) opener: Arc<O>,
@@ -78,10 +85,21 @@ impl<O: Open> Pool<O> {
                 "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
             ));
         };
-        match self.open_or_join(&runtime, place) {
-            Ok(server) => Ok(server),
-            Err(attempt) => attempt.await,
-        }
+        let attempt = match self.open_or_join(&runtime, place) {
+            Ok(server) => return Ok(server),
+            Err(attempt) => attempt,
+        };
+        let other = background::is_this_thread().then(|| self.of_another(place)).flatten();
+        let Some(other) = other else { return attempt.await };
+        Ok(timeout(OWN_PATIENCE, attempt).await.ok().and_then(Result::ok).unwrap_or(other))
+    }
+
+    /// An open connection of another runtime.
+    fn of_another(&self, place: &O::Target) -> Option<Arc<Server>> {
+        self.slots.lock().iter().find_map(|((_, at), slot)| match slot {
+            Slot::Open(server) if at == place && server.is_alive() => Some(Arc::clone(server)),
+            Slot::Open(_) | Slot::Opening { .. } => None,
+        })
     }
 
     fn open_or_join(
