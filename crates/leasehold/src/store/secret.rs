@@ -47,8 +47,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// The name of the user at a Redis server.
-    #[cfg(feature = "redis")]
+    /// The name of the user; without one, that of Redis for all users without a name.
     pub(crate) fn user(&self) -> &str {
         self.user.as_ref().map_or("default", Secret::reveal)
     }

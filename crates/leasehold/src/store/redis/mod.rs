@@ -9,7 +9,7 @@ mod connection;
 mod contention;
 mod doctor;
 mod durability;
-#[cfg(fuzzing)]
+#[cfg(all(fuzzing, feature = "file"))]
 pub(super) mod fuzzing;
 mod layout;
 mod list;
