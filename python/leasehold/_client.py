@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from leasehold import _core, _events, _options, _process
 from leasehold._entered import Holds
-from leasehold._options import Options, check_name
+from leasehold._options import Options, check_name, text_of
+from leasehold.values import Lease
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,28 +82,24 @@ class _Client(Generic[L, X, S, E, J, A]):
         """
         check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
-        lock: L = self._family.lock(self, native, (("lock", (name,), {**options}),))
-        return lock
+        return self._family.lock(self, native, (("lock", (name,), {**options}),))
 
     def rlock(self, name: str, **options: Unpack[Options]) -> L:
         """Like ``lock``, but a thread or task that holds the name through any ``rlock`` can
         re-enter it."""
         check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
-        lock: L = self._family.rlock(self, native, (("rlock", (name,), {**options}),))
-        return lock
+        return self._family.rlock(self, native, (("rlock", (name,), {**options}),))
 
     def rwlock(self, name: str, **options: Unpack[Options]) -> X:
         """A lock with many readers or one writer at a time."""
         check_name(name)
-        lock: X = self._family.rwlock(self, name, {**options})
-        return lock
+        return self._family.rwlock(self, name, {**options})
 
     def semaphore(self, name: str, capacity: int, **options: Unpack[Options]) -> S:
         """A semaphore with ``capacity`` permits. Used as a lock, it takes one permit."""
         check_name(name)
-        semaphore: S = self._family.semaphore(self, name, capacity, {**options})
-        return semaphore
+        return self._family.semaphore(self, name, capacity, {**options})
 
     def multi(self, names: Iterable[str], **options: Unpack[Options]) -> L:
         """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
@@ -115,8 +112,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         for name in several:
             check_name(name)
         native = _core.NativeLock.multi(self._native, list(several), self._options({**options}))
-        lock: L = self._family.lock(self, native, (("multi", (several,), {**options}),))
-        return lock
+        return self._family.lock(self, native, (("multi", (several,), {**options}),))
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
         """An election: one leader among many candidates. The value of the leader is stored as the
@@ -124,8 +120,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         check_name(name)
         native = _core.NativeElection(self._native, name, self._options({**options}))
         steps = (("election", (name,), {**options}),)
-        election: E = self._family.election(self, native, steps)
-        return election
+        return self._family.election(self, native, steps)
 
     def job(self, name: str, **options: Unpack[Options]) -> J:
         """A job that every machine tries to start: one machine runs it, and the others skip it.
@@ -133,14 +128,15 @@ class _Client(Generic[L, X, S, E, J, A]):
         Set ``min_hold`` to at least the possible difference between the clocks of the machines.
         """
         steps = (("job", (name,), {**options}),)
-        job: J = self._family.job(self, self.lock(name, **options), steps)
-        return job
+        return self._family.job(self, self.lock(name, **options), steps)
 
     @property
     def admin(self) -> A:
         """The methods for operators."""
-        admin: A = self._family.admin(self._native)
-        return admin
+        return self._family.admin(self._native)
+
+    def _adopt(self, lease: Lease | str) -> _core.Verb:
+        return self._native.adopt(text_of(lease, (Lease, str), "a lease is a Lease or its text"))
 
     def _options(self, own: dict[str, Any]) -> _core.Options:
         return _options.native(self._given[2], own)

@@ -114,13 +114,9 @@ def _tell(item: tuple[Any, ...]) -> None:
         if kind != "event":
             callback.calls = None
         _due.pop(key, None)
-        if kind != "over":
-            _call(context, function, value)
-
-
-def _call(context: Context, function: Callable[[Any], object], value: object) -> None:
-    try:
-        context.run(function, value)
-    except BaseException:
-        # Not even `sys.exit()` in a callback ends the thread, which also calls all others.
-        logger.exception("a callback failed: %r", function)
+        try:
+            if kind != "over":
+                context.run(function, value)
+        except BaseException:
+            # Not even `sys.exit()` in a callback ends the thread, which also calls all others.
+            logger.exception("a callback failed: %r", function)

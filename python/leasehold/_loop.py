@@ -6,9 +6,8 @@ import asyncio
 import os
 import sys
 import warnings
-import weakref
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from leasehold import _core
 from leasehold.errors import LeaseLost
@@ -49,7 +48,7 @@ class Scope:
             raise RuntimeError("a block of `async with` belongs to a task")
         self._bridge = here()
         self._native = native
-        self._task = weakref.ref(task)
+        self._task = ref(task)
         self._before = _cancellations(task)
         self.is_lost = False
         self._key = native.watch(self._bridge.completions)
@@ -138,11 +137,8 @@ class Bridge:
                 _give_back(waiter)
         left = [it.leave() for it in waiting.values() if isinstance(it, Scope) and it.is_left()]
         if left:
-            warnings.warn(
-                f"{', '.join(left)}: the loop was closed in a block, whose lease is released now",
-                ResourceWarning,
-                stacklevel=2,
-            )
+            text = f"{', '.join(left)}: its loop was closed in a block, so it is released now"
+            warnings.warn(text, ResourceWarning, stacklevel=2)
 
 
 class _Reader:
@@ -160,7 +156,7 @@ class _Reader:
         self._bridge.close()
 
 
-_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Bridge]] = WeakKeyDictionary()
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[Bridge]] = WeakKeyDictionary()
 
 
 def here() -> Bridge:
@@ -170,11 +166,11 @@ def here() -> Bridge:
     except RuntimeError:
         raise RuntimeError(_NO_LOOP) from None
     known = _bridges.get(loop)
-    bridge = known and known()
+    bridge = None if known is None else known()
     if bridge is None:
         bridge = Bridge()
         loop.add_reader(bridge.completions.fileno(), _Reader(bridge))
-        _bridges[loop] = weakref.ref(bridge)
+        _bridges[loop] = ref(bridge)
     return bridge
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from leasehold import _core
 from leasehold._entered import Entered
-
-if TYPE_CHECKING:
-    from leasehold._client import _Client
+from leasehold._options import text_of
 
 L = TypeVar("L")
 G = TypeVar("G")
@@ -56,14 +54,11 @@ class _Lock(Made, Generic[G]):
 
     def _again(self) -> G | None:
         """A second guard of the lease that the caller holds by a re-entrant lock, if any."""
-        client: _Client[Any, Any, Any, Any, Any, Any] = self._client
-        again: G | None = client._holds.again(client._family.who(), self.name)
-        return again
+        return self._client._holds.again(self._client._family.who(), self.name)
 
     def _begun(self, guard: G) -> G:
         """Records the guard, so that its caller may re-enter the lock."""
-        client: _Client[Any, Any, Any, Any, Any, Any] = self._client
-        client._holds.begin(client._family.who(), guard)
+        self._client._holds.begin(self._client._family.who(), guard)
         return guard
 
     def __repr__(self) -> str:
@@ -84,8 +79,7 @@ class _Semaphore(_Lock[G], Generic[G, L]):
         """A lock that takes several permits in one step: all or none."""
         native = _permits(self._client, count, self._asked)
         steps = (*self._steps, ("permits", (count,), {}))
-        lock: L = self._client._family.lock(self._client, native, steps)
-        return lock
+        return self._client._family.lock(self._client, native, steps)
 
 
 def _permits(client: Any, count: int, asked: tuple[str, int, _core.Options]) -> _core.NativeLock:
@@ -115,8 +109,7 @@ class _RWLock(Made, Generic[L]):
         name, options = self._asked
         native = _core.NativeLock(self._client._native, name, kind, options)
         steps = (*self._steps, (kind, (), {}))
-        lock: L = self._client._family.lock(self._client, native, steps)
-        return lock
+        return self._client._family.lock(self._client, native, steps)
 
 
 class _Election(Made):
@@ -146,3 +139,7 @@ class _Admin:
 
     def __init__(self, native: _core.NativeClient) -> None:
         self._native = native
+
+    def _revoke(self, name: str, lease: int | str, now: bool) -> _core.Verb:
+        text = text_of(lease, (int, str), "a lease is named by its token or its holder's id")
+        return self._native.revoke(name, text, now)

@@ -65,6 +65,13 @@ def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options
     )
 
 
+def text_of(value: object, kinds: tuple[type, ...], what: str) -> str:
+    """The text of a value of one of these types. Refuses others."""
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{what}, not {type(value).__name__}")
+    return str(value)
+
+
 def check_name(name: object) -> None:
     """Refuses a name that is not a ``str``."""
     if not isinstance(name, str):

@@ -100,7 +100,7 @@ class AsyncClient(
 
     async def adopt(self, lease: Lease | str) -> AsyncGuard:
         """Like ``Client.adopt``. A cancelled call may end the lease."""
-        return AsyncGuard(await wait(self._native.adopt(str(lease))))
+        return AsyncGuard(await wait(self._adopt(lease)))
 
     async def close(self) -> None:
         """Like ``Client.close``. A cancelled call continues in the background."""

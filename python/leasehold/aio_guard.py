@@ -40,8 +40,7 @@ class AsyncGuard(OnlyAsync, _Held):
 
     async def renew(self, ttl: Span | None = None) -> float:
         """Like ``Guard.renew``. A cancelled call continues in the background."""
-        left: float = await wait(self._native.renew(ttl))
-        return left
+        return await wait(self._native.renew(ttl))
 
     def reenter(self) -> AsyncGuard:
         """Like ``Guard.reenter``."""
@@ -49,8 +48,7 @@ class AsyncGuard(OnlyAsync, _Held):
 
     async def lost(self) -> LossReason | None:
         """Like ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
-        reason: LossReason | None = await wait(self._native.lost(None))
-        return reason
+        return await wait(self._native.lost(None))
 
     async def __aenter__(self) -> Self:
         self._scopes.append(Scope(self._native))

@@ -105,8 +105,7 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
 
     async def status(self) -> Status:
         """Like ``Lock.status``."""
-        status: Status = await wait(self._native.status())
-        return status
+        return await wait(self._native.status())
 
     async def __aenter__(self) -> AsyncGuard:
         guard = await self._take(None)

@@ -31,8 +31,7 @@ class AsyncElection(_Election):
 
     async def leader(self) -> Leader | None:
         """Like ``Election.leader``."""
-        leader: Leader | None = await wait(self._native.leader())
-        return leader
+        return await wait(self._native.leader())
 
     async def observe(self) -> AsyncIterator[Leader | None]:
         """Like ``Election.observe``."""
@@ -84,21 +83,17 @@ class AsyncAdmin(_Admin):
 
     async def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
         """Like ``Admin.names``."""
-        names: list[str] = await wait(self._native.names(prefix, limit))
-        return names
+        return await wait(self._native.names(prefix, limit))
 
     async def inspect(self, name: str) -> Status:
         """Like ``Admin.inspect``."""
-        status: Status = await wait(self._native.inspect(name))
-        return status
+        return await wait(self._native.inspect(name))
 
     async def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool:
         """Like ``Admin.revoke``. After a cancelled call, the lease may have ended or not."""
-        revoked: bool = await wait(self._native.revoke(name, str(lease), now))
-        return revoked
+        return await wait(self._revoke(name, lease, now))
 
     async def end_quarantine(self) -> bool:
         """Like ``Admin.end_quarantine``. After a cancelled call, the quarantine may have ended or
         not."""
-        ended: bool = await wait(self._native.end_quarantine())
-        return ended
+        return await wait(self._native.end_quarantine())

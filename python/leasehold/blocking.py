@@ -97,7 +97,7 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
 
         Raises ``NotAdopted`` if the lease has ended or was adopted before. Cost: one round trip.
         """
-        return Guard(wait(self._native.adopt(str(lease))))
+        return Guard(wait(self._adopt(lease)))
 
     def close(self) -> None:
         """Releases all leases; all waits end with ``ClientClosed``. A second call does nothing.

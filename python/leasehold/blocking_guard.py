@@ -43,8 +43,7 @@ class Guard(OnlyPlain, _Held):
         A shorter ttl does not shorten the time that the store has already promised. Raises
         ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip.
         """
-        left: float = wait(self._native.renew(ttl))
-        return left
+        return wait(self._native.renew(ttl))
 
     def reenter(self) -> Guard:
         """A second guard of the same lease. The lease is released with its last guard.
@@ -59,8 +58,7 @@ class Guard(OnlyPlain, _Held):
 
         Also returns ``None`` after ``timeout``. Cost: none.
         """
-        reason: LossReason | None = wait(self._native.lost(timeout))
-        return reason
+        return wait(self._native.lost(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -46,8 +46,7 @@ class Lock(OnlyPlain, _Lock[Guard]):
 
     def status(self) -> Status:
         """The holders and the number of waiters. Raises ``StoreError``. Cost: one round trip."""
-        status: Status = wait(self._native.status())
-        return status
+        return wait(self._native.status())
 
     def __enter__(self) -> Guard:
         guard = self.acquire()

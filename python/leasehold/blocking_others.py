@@ -35,8 +35,7 @@ class Election(_Election):
 
     def leader(self) -> Leader | None:
         """The leader, or ``None``. Raises ``StoreError``. Cost: one round trip."""
-        leader: Leader | None = wait(self._native.leader())
-        return leader
+        return wait(self._native.leader())
 
     def observe(self) -> Iterator[Leader | None]:
         """Yields the present leader, and then each change. It never ends, and waits during outages.
@@ -91,26 +90,25 @@ class Admin(_Admin):
 
     def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
         """Names that are held or awaited, in no particular order. Cost: a scan of all keys."""
-        names: list[str] = wait(self._native.names(prefix, limit))
-        return names
+        return wait(self._native.names(prefix, limit))
 
     def inspect(self, name: str) -> Status:
         """The holders of a name and the number of waiters. Cost: one round trip."""
-        status: Status = wait(self._native.inspect(name))
-        return status
+        return wait(self._native.inspect(name))
 
     def revoke(self, name: str, lease: int | str, *, now: bool = False) -> bool:
         """Ends the lease with this token, or of the holder with this id, and returns whether there
         was such a lease.
 
+        A process may have passed its lease on to another of its callers, with a higher token,
+        before the store shows that. So the shown token ends the lease, and so does a higher token
+        of it. The token of a former holder is refused once the next holder is shown.
         The holder is notified, and the name becomes free once the holder has had time to stop, or
         immediately with ``now``. Cost: one round trip with an id, two with a token.
         """
-        revoked: bool = wait(self._native.revoke(name, str(lease), now))
-        return revoked
+        return wait(self._revoke(name, lease, now))
 
     def end_quarantine(self) -> bool:
         """Ends the quarantine of the store because an operator has decided so. Returns whether
         this kind of store has quarantines at all."""
-        ended: bool = wait(self._native.end_quarantine())
-        return ended
+        return wait(self._native.end_quarantine())

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use leasehold::admin::{Admin, LeaseId};
-use leasehold::error::InvalidInput;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::client::{Client, NativeClient};
 use crate::done::Done;
 use crate::errors::{Failure, refused};
-use crate::options::parse_name;
+use crate::options::{parse_name, whole};
 use crate::verb::Verb;
 
 async fn admin(client: &Arc<Client>) -> Result<Admin, Failure> {
@@ -19,12 +18,8 @@ async fn admin(client: &Arc<Client>) -> Result<Admin, Failure> {
 
 #[pymethods]
 impl NativeClient {
-    fn names(&self, prefix: String, limit: i64) -> PyResult<Verb> {
-        let refusal = |_| {
-            let text = format!("limit is {limit}: give 0 to {}", u32::MAX);
-            refused(InvalidInput::new("limit", text))
-        };
-        let limit = u32::try_from(limit).map_err(refusal)?;
+    fn names(&self, prefix: String, limit: &Bound<'_, PyAny>) -> PyResult<Verb> {
+        let limit = whole(limit, "limit", 0)?;
         let client = Arc::clone(&self.0);
         Ok(Verb::new(
             async move { Ok(Done::Names(admin(&client).await?.list(&prefix, limit).await?)) },

@@ -4,7 +4,7 @@ use leasehold::FencingToken;
 use leasehold::fence::{Dialect, Fence, HEADER};
 use leasehold::lease::Lease;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 
 use crate::errors::{Failure, refused};
 use crate::options::parse_name;
@@ -14,16 +14,16 @@ pub(crate) fn header() -> &'static str {
     HEADER
 }
 
-fn fence(name: &Bound<'_, PyString>, token: i128) -> PyResult<Fence> {
+fn fence(name: &Bound<'_, PyString>, token: &Bound<'_, PyInt>) -> PyResult<Fence> {
     Ok(Fence { lock: parse_name(name)?, token: parse_token(token)? })
 }
 
-fn parse_token(token: i128) -> PyResult<FencingToken> {
-    token.to_string().parse().map_err(refused)
+fn parse_token(token: &Bound<'_, PyInt>) -> PyResult<FencingToken> {
+    token.str()?.to_string().parse().map_err(refused)
 }
 
 #[pyfunction]
-pub(crate) fn to_header(name: &Bound<'_, PyString>, token: i128) -> PyResult<String> {
+pub(crate) fn to_header(name: &Bound<'_, PyString>, token: &Bound<'_, PyInt>) -> PyResult<String> {
     Ok(leasehold::fence::to_header(&fence(name, token)?))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn from_header(text: &str) -> PyResult<(String, u64)> {
 #[pyo3(signature = (name, token, newest))]
 pub(crate) fn check_fence(
     name: &Bound<'_, PyString>,
-    token: i128,
+    token: &Bound<'_, PyInt>,
     newest: Option<u64>,
 ) -> PyResult<u64> {
     let fence = fence(name, token)?;

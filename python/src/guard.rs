@@ -16,7 +16,7 @@ use crate::client::{Client, NativeClient};
 use crate::completions::Completions;
 use crate::done::{Done, Give};
 use crate::errors::{Failure, refused};
-use crate::options::maybe_span;
+use crate::options::{maybe_span, maybe_ttl};
 use crate::process;
 use crate::queue::Queue;
 use crate::slot::{Lease, Leaving, Slot, Taken};
@@ -278,7 +278,7 @@ impl NativeGuard {
 
     #[pyo3(signature = (ttl))]
     fn renew(&self, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
-        let ttl = maybe_span(ttl, "ttl")?;
+        let ttl = maybe_ttl(ttl)?;
         let slot = self.0.ready()?;
         let gone = self.0.let_go();
         let verb = Verb::new(async move {

@@ -13,7 +13,7 @@ use pyo3::types::PyString;
 use crate::client::{Client, NativeClient};
 use crate::done::Done;
 use crate::errors::{Failure, refused};
-use crate::options::{Options, maybe_span, parse_name};
+use crate::options::{Options, maybe_span, parse_name, whole};
 use crate::verb::Verb;
 
 /// The kind of lock that is requested.
@@ -72,13 +72,6 @@ impl Drop for Request {
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeLock(Arc<Request>);
 
-/// Checks that a number fits a number of permits.
-fn permits(number: i64, what: &'static str) -> PyResult<u32> {
-    u32::try_from(number).map_err(|_| {
-        refused(InvalidInput::new(what, format!("{what} is {number}: give 1 or more")))
-    })
-}
-
 impl NativeLock {
     fn of(client: &NativeClient, name: LockName, kind: Kind, options: &Options) -> Self {
         let (client, options) = (Arc::clone(&client.0), options.0.clone());
@@ -108,11 +101,11 @@ impl NativeLock {
     fn permits(
         client: &NativeClient,
         name: &Bound<'_, PyString>,
-        count: i64,
-        capacity: i64,
+        count: &Bound<'_, PyAny>,
+        capacity: &Bound<'_, PyAny>,
         options: &Options,
     ) -> PyResult<Self> {
-        let (count, capacity) = (permits(count, "permits")?, permits(capacity, "capacity")?);
+        let (count, capacity) = (whole(count, "permits", 1)?, whole(capacity, "capacity", 1)?);
         Mode::Permits { count, capacity }.check().map_err(refused)?;
         Ok(Self::of(client, parse_name(name)?, Kind::Permits { count, capacity }, options))
     }

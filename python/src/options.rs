@@ -14,32 +14,70 @@ use crate::errors::refused;
 /// The longest duration, 100 years: a longer one counts as this.
 const LONGEST: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Reads a duration: seconds, or a `timedelta`.
-pub(crate) fn span(value: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Duration> {
-    let is_number = value.is_instance_of::<PyFloat>()
-        || value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
-    let seconds: f64 = if is_number {
-        value.extract()?
-    } else if value.is_instance_of::<PyDelta>() {
-        value.call_method0("total_seconds")?.extract()?
+/// The longest ttl and `min_hold`, in seconds.
+const DAY: f64 = 86_400.0;
+
+/// Reads a duration: seconds, or a `timedelta`, or `None`.
+pub(crate) fn maybe_span(
+    value: Option<&Bound<'_, PyAny>>,
+    what: &'static str,
+) -> PyResult<Option<Duration>> {
+    span_within(value, what, (0.0, f64::MAX), "give a span of 0 or more, and finite")
+}
+
+/// Reads a ttl, or `None`.
+pub(crate) fn maybe_ttl(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    span_within(value, "ttl", (0.1, DAY), "give 100 ms to 24 h")
+}
+
+/// The same in a range. A refusal shows the number that was given.
+fn span_within(
+    value: Option<&Bound<'_, PyAny>>,
+    what: &'static str,
+    (least, most): (f64, f64),
+    remedy: &str,
+) -> PyResult<Option<Duration>> {
+    let Some(value) = value else { return Ok(None) };
+    let number = if value.is_instance_of::<PyDelta>() {
+        value.call_method0("total_seconds")?
+    } else if value.is_instance_of::<PyFloat>() || is_int(value) {
+        value.clone()
     } else {
         let found = value.get_type().name()?;
         let text = format!("{what} is seconds as int or float, or a timedelta, not {found}");
         return Err(PyTypeError::new_err(text));
     };
-    if !seconds.is_finite() || seconds < 0.0 {
-        let text = format!("{what} is {seconds} seconds: give a span of 0 or more, and finite");
-        return Err(refused(InvalidInput::new(what, text)));
+    // An int may be larger than any float.
+    let largest = || if number.lt(0).unwrap_or(false) { f64::MIN } else { f64::MAX };
+    let seconds = number.extract::<f64>().unwrap_or_else(|_| largest());
+    match seconds >= least && seconds <= most {
+        true => Ok(Some(Duration::from_secs_f64(seconds.min(LONGEST)))),
+        false => {
+            let text = format!("{what} is {} seconds: {remedy}", shown(&number));
+            Err(refused(InvalidInput::new(what, text)))
+        }
     }
-    Ok(Duration::from_secs_f64(seconds.min(LONGEST)))
 }
 
-/// Like [`span`], but `None` is allowed.
-pub(crate) fn maybe_span(
-    value: Option<&Bound<'_, PyAny>>,
-    what: &'static str,
-) -> PyResult<Option<Duration>> {
-    value.map(|value| span(value, what)).transpose()
+fn is_int(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>()
+}
+
+/// A number as Python writes it. Python does not write an int of some thousand digits.
+fn shown(number: &Bound<'_, PyAny>) -> String {
+    number.str().map_or_else(|_| "an int of over 4300 digits".to_owned(), |text| text.to_string())
+}
+
+/// Reads an int from `least` on. A refusal shows the number that was given.
+pub(crate) fn whole(value: &Bound<'_, PyAny>, what: &'static str, least: u32) -> PyResult<u32> {
+    if !is_int(value) {
+        let text = format!("{what} is an int, not {}", value.get_type().name()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    value.extract().ok().filter(|number| *number >= least).ok_or_else(|| {
+        let text = format!("{what} is {}: give {least} to {}", shown(value), u32::MAX);
+        refused(InvalidInput::new(what, text))
+    })
 }
 
 /// Reads the name of a lock.
@@ -71,12 +109,12 @@ impl Options {
         label: Option<String>,
     ) -> PyResult<Self> {
         let mut options = LeaseOptions::default();
-        if let Some(ttl) = maybe_span(ttl, "ttl")? {
+        if let Some(ttl) = maybe_ttl(ttl)? {
             options.ttl = ttl;
         }
         options.renewal = if renew { Renewal::Auto } else { Renewal::Off };
         options.max_hold = maybe_span(max_hold, "max_hold")?;
-        options.min_hold = maybe_span(min_hold, "min_hold")?;
+        options.min_hold = span_within(min_hold, "min_hold", (0.0, DAY), "give at most 24 h")?;
         options.label = label;
         options.check().map_err(refused)?;
         Ok(Self(options))

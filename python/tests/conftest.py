@@ -7,11 +7,9 @@ import os
 import shutil
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +17,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import redis as driver
 
 from leasehold import Client, Memory
 
@@ -60,36 +57,6 @@ class Redis:
     def end(self) -> None:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class Gate:
-    """A proxy in front of a server. It accepts connections, and forwards once it is opened."""
-
-    def __init__(self, server: Redis) -> None:
-        self.reached, self.opened = reached, opened = threading.Event(), threading.Event()
-
-        class Handler(socketserver.BaseRequestHandler):
-            def handle(self) -> None:
-                reached.set()
-                opened.wait(PATIENCE)
-                with socket.create_connection(("127.0.0.1", server.port)) as behind:
-                    sending = threading.Thread(target=forward, args=(self.request, behind))
-                    sending.start()
-                    forward(behind, self.request)
-                    sending.join()
-
-        self._proxy = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._proxy.daemon_threads = True
-        self._thread = threading.Thread(target=self._proxy.serve_forever)
-        self._thread.start()
-        port = self._proxy.server_address[1]
-        self.url = f"redis://127.0.0.1:{port}/0?timeout=60s"
-
-    def end(self) -> None:
-        self.opened.set()
-        self._proxy.shutdown()
-        self._thread.join()
-        self._proxy.server_close()
 
 
 def forward(source: socket.socket, sink: socket.socket) -> None:
@@ -169,47 +136,6 @@ class Postgres:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-class Sentinels:
-    """A primary, its replica, and a sentinel that promotes the replica when the primary is gone."""
-
-    def __init__(self) -> None:
-        self.primary = Redis("--appendonly", "yes")
-        follow = ["--replicaof", f"127.0.0.1 {self.primary.port}", "--repl-diskless-sync-delay"]
-        self.replica = Redis(*follow, "0")
-        with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
-            file.write(f"sentinel monitor locks 127.0.0.1 {self.primary.port} 1\n")
-            file.write("sentinel down-after-milliseconds locks 500\n")
-        self.configuration = Path(file.name)
-        self.sentinel = Redis(file.name, "--sentinel")
-        self.url = f"redis+sentinel://127.0.0.1:{self.sentinel.port}/locks"
-        with driver.Redis(port=self.sentinel.port, decode_responses=True) as asked:
-            eventually(lambda: asked.sentinel_master("locks")["num-slaves"] == 1)
-        eventually(self._has_all)
-
-    def _has_all(self) -> bool:
-        ahead, behind = (self._replication(server) for server in (self.primary, self.replica))
-        if behind["master_link_status"] != "up":
-            return False
-        return bool(behind["slave_repl_offset"] >= ahead["master_repl_offset"])
-
-    @staticmethod
-    def _replication(server: Redis) -> dict[str, Any]:
-        with driver.Redis(port=server.port) as asked:
-            found: dict[str, Any] = asked.info("replication")
-        return found
-
-    def fail_over(self) -> None:
-        """Kills the primary once the replica has all writes, and waits for the promotion."""
-        eventually(self._has_all)
-        self.primary.stop()
-        eventually(lambda: self._replication(self.replica)["role"] == "master")
-
-    def end(self) -> None:
-        for server in (self.sentinel, self.replica, self.primary):
-            server.end()
-        self.configuration.unlink(missing_ok=True)
-
-
 def living(what: Any) -> Iterator[Any]:
     """What is ended with its test."""
     yield what
@@ -230,12 +156,6 @@ def postgres() -> Iterator[Postgres]:
 def own_redis() -> Iterator[Redis]:
     """A Redis that the test may kill."""
     yield from living(Redis())
-
-
-@pytest.fixture
-def gate(redis: Redis) -> Iterator[Gate]:
-    """A closed gate in front of the Redis of all tests."""
-    yield from living(Gate(redis))
 
 
 @pytest.fixture(params=["memory", "file", "redis", "postgres"])

@@ -302,12 +302,9 @@ def test_without_a_loop_it_says_what_to_use() -> None:
 
 def test_bad_input_is_refused_where_it_is_written() -> None:
     client = AsyncClient(Memory())
-    with pytest.raises(TypeError, match="by `async with`"), client.lock("a"):  # type: ignore[attr-defined]
-        pass
-    with pytest.raises(TypeError, match="by `async with`"), client:  # type: ignore[attr-defined]
-        pass
-    with pytest.raises(TypeError, match="by `async with`"), client.lock("a").acquire():  # type: ignore[attr-defined]
-        pass
+    for entered in (client.lock("a"), client, client.lock("a").acquire()):
+        with pytest.raises(TypeError, match="by `async with`"), entered:  # type: ignore[attr-defined]
+            pass
     with pytest.raises(TypeError, match="is not async"):
         client.synchronized("a")(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="is empty"):

@@ -60,6 +60,12 @@ async def coroutine(x: int) -> None: ...
         (lambda c: c.synchronized("a", skip=True, timeout=1), "does not wait"),
         (lambda c: c.job("a").run(coroutine, 5), "is async"),
         (lambda c: c.lock("a").acquire().on_lost("print"), "takes a function"),
+        (lambda c: c.adopt(None), "a lease is a Lease or its text, not NoneType"),
+        (lambda c: c.adopt(7), "a lease is a Lease or its text, not int"),
+        (lambda c: c.admin.revoke("a", None), "token or its holder's id, not NoneType"),
+        (lambda c: c.admin.revoke("a", True), "token or its holder's id, not bool"),
+        (lambda c: c.admin.names(limit=1.5), "limit is an int, not float"),
+        (lambda c: fence.Fences().install("a", "5"), "int"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -83,12 +89,25 @@ def test_a_wrong_type_is_a_type_error(
         (lambda c: c.lock("a", ttl=timedelta(hours=25)), "give 100 ms to 24 h"),
         (lambda c: c.lock("a", ttl=-1), "ttl is -1 seconds"),
         (lambda c: c.lock("a", max_hold=float("inf")), "max_hold is inf"),
-        (lambda c: c.lock("a", min_hold=float("nan")), "min_hold is NaN"),
+        (lambda c: c.lock("a", min_hold=float("nan")), "min_hold is nan"),
         (lambda c: c.lock("a", min_hold=2, max_hold=1), "longer than the max_hold"),
         (lambda c: c.lock("a", label="a\nb"), "control character"),
         (lambda c: c.rwlock(""), "is empty"),
         (lambda c: c.semaphore("a", 0), "capacity is 0"),
         (lambda c: c.semaphore("a", -1), "capacity is -1"),
+        (lambda c: c.semaphore("a", 2**40), "capacity is 1099511627776: give 1 to 4294967295"),
+        (lambda c: c.semaphore("a", 2**70), "capacity is 1180591620717411303424: give 1 to"),
+        (lambda c: fence.Fences().install("a", 2**200), str(2**200)),
+        (lambda c: c.lock("a", ttl=2**70), "ttl is 1180591620717411303424 seconds"),
+        (lambda c: c.lock("a", ttl=10**5000), "ttl is an int of over 4300 digits"),
+        (lambda c: c.lock("a", ttl=0.0999), r"ttl is 0\.0999 seconds"),
+        (lambda c: c.lock("a", ttl=timedelta.max), "ttl is 86400000000000.0 seconds"),
+        (lambda c: c.lock("a").acquire().renew(2**70), "ttl is 1180591620717411303424 seconds"),
+        (lambda c: c.lock("a", min_hold=1e300), r"min_hold is 1e\+300 seconds: give at most 24 h"),
+        (
+            lambda c: c.lock("a", min_hold=1.05, max_hold=1),
+            r"1\.05s is longer than the max_hold of 1s",
+        ),
         (lambda c: c.semaphore("a", 3).permits(4), "4 permits of 3"),
         (lambda c: c.multi([]), "give at least one"),
         (lambda c: c.multi(str(number) for number in range(65)).acquire(), "64"),
@@ -104,6 +123,7 @@ def test_a_wrong_type_is_a_type_error(
         (lambda c: fence.Fences().install("a", -5), "not a fencing token"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_wrong_value_is_invalid_input(
     what: Callable[[Client], object], says: str, c: Client
 ) -> None:

@@ -6,31 +6,16 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis as driver
 
-from conftest import PATIENCE, Redis, Sentinels, eventually, living
-from leasehold import AsyncClient, Client, Event, Guard, LeaseLost, StoreUnavailable
+from conftest import PATIENCE, Redis, eventually
+from leasehold import AsyncClient, Client, Event, LeaseLost, StoreUnavailable
 
 TTL = 9.0
 """A ttl whose third is longer than a server's restart on a busy machine."""
-
-
-@pytest.fixture
-def sentinels() -> Iterator[Sentinels]:
-    yield from living(Sentinels())
-
-
-def has_renewed(guard: Guard) -> bool:
-    """Whether a renewal succeeds now. It fails while the new primary is not known."""
-    try:
-        guard.renew()
-    except StoreUnavailable:
-        return False
-    return True
 
 
 def kinds(told: list[Event]) -> list[str]:
@@ -183,24 +168,3 @@ def test_a_server_that_does_not_answer_is_said_so_and_nothing_stays_behind(
         finally:
             os.kill(own_redis.process.pid, signal.SIGCONT)
         eventually(lambda: client.lock(name).status().is_free)
-
-
-def test_a_replica_that_was_promoted_has_the_lease_and_the_queue(
-    sentinels: Sentinels, name: str
-) -> None:
-    told: list[Event] = []
-    with (
-        Client(sentinels.url, on_event=told.append) as client,
-        Client(sentinels.url) as other,
-        ThreadPoolExecutor(1) as pool,
-        client.lock(name, ttl=PATIENCE) as guard,
-    ):
-        waiting = pool.submit(other.lock(name).acquire)
-        eventually(lambda: client.lock(name).status().waiting == 1)
-        sentinels.fail_over()
-        eventually(lambda: has_renewed(guard))
-        assert guard.is_held and client.lock(name).status().waiting == 1
-        guard.release()
-        with waiting.result(PATIENCE) as late:
-            assert late.token > guard.token
-    assert "lost" not in kinds(told)

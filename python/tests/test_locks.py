@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import pickle
+import socket
 import sys
 import threading
 import weakref
@@ -15,7 +17,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from conftest import PATIENCE, Gate, Postgres, Program, Redis, eventually
+from conftest import PATIENCE, Postgres, Program, Redis, eventually, forward
 from leasehold import (
     Client,
     ClientClosed,
@@ -443,19 +445,25 @@ def test_a_closed_client_ends_waits_and_loses_its_guards(store: str | Memory, na
         assert another.lock(name).status().is_free
 
 
-def test_a_client_that_is_closed_while_it_connects_takes_no_lock(
-    redis: Redis, gate: Gate, name: str
-) -> None:
-    client = Client(gate.url)
-    with ThreadPoolExecutor(1) as pool:
+def test_a_client_that_is_closed_while_it_connects_takes_no_lock(redis: Redis, name: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        ThreadPoolExecutor(3) as pool,
+        socket.create_connection(("127.0.0.1", redis.port)) as behind,
+        Client(redis.url) as another,
+    ):
+        client = Client(f"redis://127.0.0.1:{door.getsockname()[1]}/0?timeout=60s")
         waiting = pool.submit(client.lock(name).acquire)
-        assert gate.reached.wait(PATIENCE)
-        client.close()
-        gate.opened.set()
-        with pytest.raises(ClientClosed):
-            waiting.result(PATIENCE)
-    with Client(redis.url) as another:
-        assert another.lock(name).status().is_free
+        with door.accept()[0] as front:
+            client.close()
+            for way in ((front, behind), (behind, front)):
+                pool.submit(forward, *way)
+            with pytest.raises(ClientClosed):
+                waiting.result(PATIENCE)
+            assert another.lock(name).status().is_free
+            for end in (front, behind):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_forgotten_guard_is_given_back_with_a_warning(client: Client, name: str) -> None:
@@ -466,9 +474,8 @@ def test_a_forgotten_guard_is_given_back_with_a_warning(client: Client, name: st
     client.lock(name).acquire(timeout=PATIENCE).release()
 
 
-def test_clients_locks_and_values_pickle(redis: object, name: str) -> None:
-    url = redis.url  # type: ignore[attr-defined]
-    with Client(url, ttl=7) as client:
+def test_clients_locks_and_values_pickle(redis: Redis, name: str) -> None:
+    with Client(redis.url, ttl=7) as client:
         locks = [
             client.lock(name, label="x"),
             client.rlock(name),

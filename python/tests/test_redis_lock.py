@@ -52,6 +52,24 @@ def test_old_and_new_exclude_each_other(r: Any, name: str) -> None:
         assert old.acquire(blocking=False) is False and old.locked() and not old.owned()
 
 
+@pytest.mark.parametrize("given", ["é", b"b", memoryview(b"m"), 42, 4.5])
+def test_a_name_is_the_key_that_redis_py_makes_of_it(r: Any, given: Any) -> None:
+    with Theirs(r, given, timeout=10), pytest.raises(LockError, match="within the time"):
+        Lock(r, given, timeout=10, blocking_timeout=0.01).__enter__()
+    with Lock(r, given, timeout=10):
+        assert r.exists(given) == 1
+
+
+def test_a_name_that_redis_py_refuses_or_that_is_no_text_is_refused(redis: Redis) -> None:
+    with driver.Redis(port=redis.port, encoding="latin-1") as r:
+        for none in (None, True, ["a"]):
+            with pytest.raises(driver.DataError):
+                Lock(r, none).acquire()  # type: ignore[arg-type]
+        for no_text in ("é", b"\xe9"):
+            with pytest.raises(InvalidInput, match="not UTF-8"):
+                Lock(r, no_text).acquire()
+
+
 def test_a_fleet_of_both_loses_no_update(r: Any, name: str) -> None:
     count = 0
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::holder::HolderInfo;
 use crate::name::InvalidInput;
 use crate::setters::setters;
-use crate::text::show_duration;
+use crate::text::exact;
 
 /// The default ttl: 30 s. With a renewal every ttl / 3, two lost renewals still leave a third of
 /// the lease; a crashed holder blocks others for half a minute at most. Redisson's
@@ -98,7 +98,7 @@ impl LeaseOptions {
     /// [`InvalidInput`] names the first value that is out of range, and the range.
     pub fn check(&self) -> Result<(), InvalidInput> {
         if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
-            let why = format!("the ttl is {}: give 100 ms to 24 h", show_duration(self.ttl));
+            let why = format!("the ttl is {}: give 100 ms to 24 h", exact(self.ttl));
             return Err(InvalidInput::new("ttl", why));
         }
         if self.max_hold.is_some_and(|limit| limit.is_zero()) {
@@ -107,20 +107,20 @@ impl LeaseOptions {
         if let Some(least) = self.min_hold
             && least > MAX_TTL
         {
-            let why = format!("{} is longer than 24 h", show_duration(least));
+            let why = format!("{} is longer than 24 h", exact(least));
             return Err(InvalidInput::new("min_hold", why));
         }
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
         {
-            let [least, most] = [least, most].map(show_duration);
+            let [least, most] = [least, most].map(exact);
             let why = format!("a min_hold of {least} is longer than the max_hold of {most}");
             return Err(InvalidInput::new("min_hold", why));
         }
         if let Some(span) = self.remember
             && span > MAX_REMEMBER
         {
-            let why = format!("{} is too long: give at most 366 days", show_duration(span));
+            let why = format!("{} is too long: give at most 366 days", exact(span));
             return Err(InvalidInput::new("remember", why));
         }
         HolderInfo { label: self.label.clone(), ..HolderInfo::default() }.check()
@@ -162,6 +162,12 @@ mod tests {
         assert_eq!(with(backwards), Err("min_hold"));
         let too_long = MAX_TTL + Duration::from_nanos(1);
         assert_eq!(with(|o| o.min_hold = Some(too_long)), Err("min_hold"));
+    }
+
+    #[test]
+    fn a_refusal_shows_what_was_given() {
+        let options = LeaseOptions { ttl: Duration::from_secs(86_401), ..Default::default() };
+        assert!(options.check().unwrap_err().why.contains("86401s"));
     }
 
     #[test]

@@ -88,26 +88,27 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
-/// A span as text that [`parse_duration`] reads back without loss, for `serde`.
+/// Writes a span as text that [`parse_duration`] reads back without loss.
+pub(crate) fn exact(span: Duration) -> String {
+    match (span.as_secs(), span.subsec_nanos()) {
+        (seconds, 0) => format!("{seconds}s"),
+        (0, nanos) if nanos % 1_000_000 == 0 => format!("{}ms", nanos / 1_000_000),
+        (seconds, nanos) => {
+            let part = format!("{nanos:09}");
+            format!("{seconds}.{}s", part.trim_end_matches('0'))
+        }
+    }
+}
+
+/// A span as exact text, for `serde`.
 #[cfg(feature = "serde")]
 pub(crate) mod span {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    pub(crate) fn exact(span: Duration) -> String {
-        match (span.as_secs(), span.subsec_nanos()) {
-            (seconds, 0) => format!("{seconds}s"),
-            (0, nanos) if nanos % 1_000_000 == 0 => format!("{}ms", nanos / 1_000_000),
-            (seconds, nanos) => {
-                let part = format!("{nanos:09}");
-                format!("{seconds}.{}s", part.trim_end_matches('0'))
-            }
-        }
-    }
-
     pub(crate) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        exact(*span).serialize(to)
+        super::exact(*span).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -127,7 +128,7 @@ pub(crate) mod optional_span {
         span: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        span.map(super::span::exact).serialize(to)
+        span.map(super::exact).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -218,7 +219,7 @@ mod tests {
         for (micros, written) in
             [(2_000_000, "2s"), (500_000, "500ms"), (1_500, "0.0015s"), (1_500_000, "1.5s")]
         {
-            assert_eq!(span::exact(Duration::from_micros(micros)), written);
+            assert_eq!(exact(Duration::from_micros(micros)), written);
         }
     }
 
@@ -261,7 +262,7 @@ mod tests {
         #[test]
         fn any_span_survives_a_configuration_file(ns in 0_u64..u64::MAX / 8) {
             let span = Duration::from_nanos(ns);
-            prop_assert_eq!(parse_duration(&span::exact(span)), Ok(span));
+            prop_assert_eq!(parse_duration(&exact(span)), Ok(span));
         }
 
         #[test]

@@ -45,7 +45,7 @@ class Base:
     def __init__(
         self,
         redis: Any,
-        name: str | bytes,
+        name: str | bytes | memoryview | float,
         timeout: float | None = None,
         sleep: float = 0.1,
         blocking: bool = True,
@@ -62,7 +62,7 @@ class Base:
         is renewed while this process lives, and ends 30 s after the process has died.
         """
         self.redis = redis
-        self.name = name.decode() if isinstance(name, bytes) else name
+        self.name = name
         self.timeout = timeout or None
         self.sleep = sleep
         self.blocking = blocking
@@ -74,7 +74,16 @@ class Base:
 
     def _native(self) -> Any:
         options = {} if self.timeout is None else {"ttl": self.timeout, "renew": False}
-        return self._clients.of(self.redis, self._url).lock(self.name, **options)
+        return self._clients.of(self.redis, self._url).lock(self._key(), **options)
+
+    def _key(self) -> str:
+        """The name as the client of redis-py writes it."""
+        key = bytes(self.redis.get_encoder().encode(self.name))
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            text = f"{self.name!r} is the key {key!r}, which is not UTF-8: names here are text"
+            raise ours.InvalidInput(text) from None
 
     def _limit(self, token: object, blocking_timeout: float | None) -> float | None:
         """How long an acquire waits. Refuses a ``token``: only the store issues tokens, so that
@@ -153,29 +162,24 @@ class Base:
         return additional if replaces else guard.validity + additional
 
     def _not_in_time(self) -> LockError:
-        late: LockError = _named(
-            LockError("Unable to acquire lock within the time specified"), self.name
-        )
-        return late
+        return _named(LockError("Unable to acquire lock within the time specified"), self.name)
 
 
-def _named(error: Any, name: str) -> Any:
+def _named(error: Any, name: object) -> Any:
     error.name = error.lock_name = name
     return error
 
 
-def _translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
+def _translated(error: ours.LeaseholdError, name: object, verb: str) -> Exception:
     """Converts a loss or an outage into an exception that redis-py also has; keeps other errors."""
     if isinstance(error, ours.LeaseLost):
         lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
         lost.token, lost.reason = error.token, error.reason
-        found: Exception = _named(lost, name)
-        return found
+        return _named(lost, name)
     if isinstance(error, ours.StoreUnavailable):
         away = ConnectionError(str(error))
         away.kind = error.kind
-        found = _named(away, name)
-        return found
+        return _named(away, name)
     return error
 
 
