@@ -13,15 +13,79 @@ from conftest import PATIENCE, Program, Redis, eventually, finished
 from leasehold import Client
 
 BEGIN = """
-import os, sys, threading, time
+import logging, os, signal, sys, threading, time
 from leasehold import *
 client = Client(sys.argv[1])
 name = sys.argv[2]
 """
 
+HOLDS = (
+    BEGIN
+    + """
+threading.excepthook = lambda args: None
+logging.getLogger("leasehold").addHandler(logging.NullHandler())
+guard = client.lock(name).acquire()
+"""
+)
+
+FORK = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+guard.release()
+def child(end):
+    pid = os.fork()
+    if pid == 0:
+        globals()["guard"] = client.lock(name).acquire()
+        end(0)
+    os.waitpid(pid, 0)
+"""
+
+POOL = """
+def hold(name):
+    globals()["guard"] = client.lock(name).acquire()
+guard.release()
+import multiprocessing, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+pool = multiprocessing.get_context("fork").Pool(1)
+pool.apply(hold, (name,))
+"""
+
+KILL = "os.kill(os.getpid(), signal.SIG{0}); time.sleep(60)"
+
+LATER = {
+    "os_exit": (0, "os._exit(0)"),
+    "SIGTERM": (-15, KILL.format("TERM")),
+    "SIGHUP": (-1, KILL.format("HUP")),
+    "SIGKILL": (-9, KILL.format("KILL")),
+    "a_forked_child_by_os_exit": (0, FORK + "child(os._exit)"),
+    "a_pool_that_is_terminated": (0, POOL + "pool.terminate(); pool.join()"),
+}
+"""The ends after which a lease ends with its ttl."""
+
+FAILS = {
+    "an_exception": (1, "raise KeyError(name)"),
+    "SIGINT": (-2, "signal.signal(2, signal.default_int_handler)\n" + KILL.format("INT")),
+}
+"""The ends of which Python prints a traceback."""
+
 ENDINGS = {
     "the_end_of_the_program": "",
     "sys_exit": "sys.exit(0)",
+    "SIGTERM_with_a_handler": "signal.signal(15, lambda *_: sys.exit(0))\n" + KILL.format("TERM"),
+    "a_forked_child_by_sys_exit": FORK + "child(sys.exit)",
+    "a_pool_that_is_closed": POOL + "pool.close(); pool.join()",
+    "a_thread_that_ends": """
+import warnings
+warnings.simplefilter("ignore", ResourceWarning)
+guard.release()
+def work():
+    guard = client.lock(name).acquire()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+client.lock(name).acquire(timeout=60).release()
+os._exit(0)
+""",
     "a_global_reference": "import builtins; builtins.kept = guard",
     "a_daemon_thread_that_waits": """
 threading.Thread(target=client.lock(name).acquire, daemon=True).start()
@@ -55,36 +119,30 @@ asyncio.run(main())
 def test_what_is_held_is_given_back_after(
     ending: str, redis: Redis, program: Program, name: str
 ) -> None:
-    quiet = """
-import logging
-threading.excepthook = lambda args: None
-logging.getLogger("leasehold").addHandler(logging.NullHandler())
-"""
-    program(
-        BEGIN + quiet + "guard = client.lock(name).acquire()\n" + ENDINGS[ending], redis.url, name
-    )
+    program(HOLDS + ENDINGS[ending], redis.url, name)
     with Client(redis.url) as client:
         assert client.lock(name).status().is_free
 
 
-def test_an_exception_that_ends_the_program_gives_back(redis: Redis, name: str) -> None:
-    text = BEGIN + "guard = client.lock(name).acquire()\nraise KeyError(name)\n"
-    ended = finished(sys.executable, "-c", text, redis.url, name)
-    assert ended.returncode == 1 and ended.stderr.strip().splitlines()[-1].startswith("KeyError")
+@pytest.mark.parametrize("ending", LATER | FAILS)
+def test_only_an_end_by_which_python_cleans_up_releases(
+    ending: str, redis: Redis, name: str
+) -> None:
+    code, text = (LATER | FAILS)[ending]
+    ended = finished(sys.executable, "-c", HOLDS + text, redis.url, name)
+    assert ended.returncode == code, ended.stderr
     with Client(redis.url) as client:
-        assert client.lock(name).status().is_free
+        assert client.lock(name).status().is_free == (ending in FAILS)
 
 
 def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(own_redis: Redis, name: str) -> None:
     text = BEGIN + "guard = client.lock(name).acquire()\nprint('held', flush=True)\ninput()\n"
     process = subprocess.Popen(
         [sys.executable, "-c", text, own_redis.url, name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
         text=True,
     )
-    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     os.kill(own_redis.process.pid, signal.SIGSTOP)
     try:
