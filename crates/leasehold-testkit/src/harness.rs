@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ use leasehold::admin::{HolderId, HolderInfo};
 use leasehold::lease::Mode;
 use leasehold::{Client, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Request, Take};
+
+use crate::Cluster;
 
 /// How long a test waits for something that must happen: 2 min, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
@@ -111,6 +114,21 @@ pub async fn connect(url: impl AsRef<str>) -> Client {
             Err(error) => assert!(error.is_transient() && since.elapsed() < PATIENCE, "{error}"),
         }
     }
+}
+
+/// The same store for a client that shares no connections with others: its timeout is another.
+pub fn apart(url: impl AsRef<str>) -> String {
+    static URLS: AtomicU32 = AtomicU32::new(501);
+    let (url, ms) = (url.as_ref(), URLS.fetch_add(1, Ordering::Relaxed));
+    format!("{url}{}timeout={ms}ms", if url.contains('?') { '&' } else { '?' })
+}
+
+/// How often a node has refused something with this code since it was started.
+pub fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
+    let info = must(cluster.node(node).info("errorstats"));
+    let prefix = format!("errorstat_{code}:count=");
+    let count = info.lines().find_map(|line| line.strip_prefix(&prefix));
+    count.map_or(0, |count| must(count.trim().parse()))
 }
 
 /// Waits until the given number of waiters wait for a name.

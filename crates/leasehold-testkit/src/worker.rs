@@ -14,6 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::harness::must;
 
@@ -155,6 +156,14 @@ pub fn listen() -> String {
         exit(1);
     }
     line.trim_end().to_owned()
+}
+
+/// In a worker: what the parent says. It ends with the parent, also while it waits for a lock.
+pub fn lines() -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    // The thread lives as long as the process, so nobody joins it.
+    thread::spawn(move || while sender.send(listen()).is_ok() {});
+    lines
 }
 
 /// In a worker that does not listen: ends it when the parent has ended.

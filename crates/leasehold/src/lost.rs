@@ -114,10 +114,7 @@ impl Signal {
 
     /// Like [`check`](Self::check), but at `now`: a guard checks all its leases at the same time.
     pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
-        match self.overdue(now) {
-            Some(reason) => Some(self.end(reason)),
-            None => self.state().ended,
-        }
+        self.overdue(now).map_or_else(|| self.state().ended, |reason| Some(self.end(reason)))
     }
 
     /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers can

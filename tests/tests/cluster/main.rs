@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::Redis;
-use leasehold_testkit::harness::{PATIENCE, loss, queued, request, soon};
+use leasehold_testkit::harness::{PATIENCE, apart, loss, queued, refusals, request, soon};
 use leasehold_testkit::{Cluster, RedisOptions, RedisServer, Section, assert_nothing_denied, must};
 
 /// A ttl that does not end during a test.
@@ -41,13 +41,5 @@ fn url(cluster: &Cluster) -> String {
 }
 
 async fn client(cluster: &Cluster) -> Client {
-    must(Client::connect(url(cluster)).await)
-}
-
-/// How often a node has refused something with this code since it was started.
-fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
-    let info = must(cluster.node(node).info("errorstats"));
-    let prefix = format!("errorstat_{code}:count=");
-    let count = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    count.map_or(0, |count| must(count.trim().parse()))
+    must(Client::connect(apart(url(cluster))).await)
 }

@@ -8,7 +8,6 @@ use leasehold::{Client, Guard};
 use leasehold_testkit::{Worker, must, worker};
 use redis::Connection;
 use rslock::LockManager;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Where `cargo xtask test` installs the libraries that are not Rust.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
@@ -129,7 +128,7 @@ pub(crate) fn work(arguments: &[String]) {
         let server = must(redis::Client::open(format!("redis://127.0.0.1:{}/", ports[0])));
         let mut data = must(server.get_connection());
         let mut held = None;
-        let mut lines = lines();
+        let mut lines = worker::lines();
         while let Some(line) = lines.recv().await {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["acquire", ttl] => {
@@ -156,14 +155,6 @@ pub(crate) fn work(arguments: &[String]) {
             }
         }
     });
-}
-
-/// The lines for a worker. It ends with its parent, also while it waits for a lock.
-fn lines() -> UnboundedReceiver<String> {
-    let (sender, lines) = unbounded_channel();
-    // The thread lives as long as the process, so nobody joins it.
-    std::thread::spawn(move || while sender.send(worker::listen()).is_ok() {});
-    lines
 }
 
 /// Reads and writes, protected only by the lock.

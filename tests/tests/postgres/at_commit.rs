@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::poll;
 use leasehold::fence::postgres::{FENCE, OVERTAKEN};
 use leasehold::{Client, FencingToken, Guard};
+use leasehold_testkit::harness::queued;
 use tokio_postgres::types::ToSql;
 
 use crate::Database;
@@ -105,9 +106,7 @@ async fn a_waiter_is_granted_what_a_commit_has_released_although_nobody_lets_go_
     let guard = client.mutex(NAME).acquire().await.unwrap();
     let waits = other.mutex(NAME);
     let waiting = tokio::spawn(async move { waits.acquire().await });
-    while other.admin().inspect(NAME).await.unwrap().waiting == 0 {
-        tokio::task::yield_now().await;
-    }
+    queued(&other, NAME, 1).await;
     let transaction = Transaction::begin(&database, "READ COMMITTED").await;
     transaction.release(&guard).await.unwrap();
     transaction.run("COMMIT").await.unwrap();
@@ -124,9 +123,7 @@ async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_i
     let guard = client.mutex(NAME).acquire().await.unwrap();
     let waits = other.mutex(NAME);
     let waiting = tokio::spawn(async move { waits.acquire().await });
-    while other.admin().inspect(NAME).await.unwrap().waiting == 0 {
-        tokio::task::yield_now().await;
-    }
+    queued(&other, NAME, 1).await;
     let waits = client.mutex(NAME);
     let mut in_line = Box::pin(async move { waits.acquire().await });
     assert!(poll!(&mut in_line).is_pending());

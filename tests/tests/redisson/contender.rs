@@ -7,7 +7,6 @@ use leasehold::lease::Renewal;
 use leasehold::{Client, Guard, Lock};
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must, redisson_peer, worker};
 use redis::Connection;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A lock that is held for as long as a busy machine may take for a few requests.
 const LONG: Duration = Duration::from_secs(30);
@@ -104,7 +103,7 @@ pub(crate) fn work(arguments: &[String]) {
     runtime.block_on(async {
         let client = must(Client::connect(url).await);
         let mut held: Option<Guard> = None;
-        let mut lines = lines();
+        let mut lines = worker::lines();
         worker::say("ready");
         while let Some(line) = lines.recv().await {
             match line.split(' ').collect::<Vec<_>>()[..] {
@@ -163,14 +162,6 @@ fn lock(client: &Client, kind: &str) -> Lock {
         "write" => client.rwlock(NAME).write(),
         _ => panic!("{kind:?}"),
     }
-}
-
-/// The lines for a worker. It ends with its parent, also while it waits for a lock.
-fn lines() -> UnboundedReceiver<String> {
-    let (sender, lines) = unbounded_channel();
-    // The thread lives as long as the process, so nobody joins it.
-    std::thread::spawn(move || while sender.send(worker::listen()).is_ok() {});
-    lines
 }
 
 /// A connection to the protected data.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error};
+use leasehold_testkit::harness::apart;
 use leasehold_testkit::{Data, RedisServer, SentinelFleet};
 use tokio::time::timeout;
 
@@ -69,7 +70,7 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     let mut fleet = SentinelFleet::start().unwrap();
-    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
+    let (client, other) = (connect(fleet.url()).await, connect(apart(fleet.url())).await);
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     let waiting = tokio::spawn(async move { other.mutex("a").acquire().await });
     queued(&client, "a", 1).await;
@@ -88,11 +89,11 @@ async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
-    let (kind, _) = refusal(&fleet.url()).await;
+    let (kind, _) = refusal(&apart(fleet.url())).await;
     assert_eq!(kind, StoreErrorKind::Unreachable);
     // Once one sentinel is back, new connections can be made: two are not needed.
     fleet.sentinels_mut()[2].restart(Data::Kept).unwrap();
-    let late = connect(fleet.url()).await;
+    let late = connect(apart(fleet.url())).await;
     late.mutex("a").acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -158,7 +159,7 @@ async fn tls_is_spoken_with_sentinels_and_servers() {
     assert!(url.starts_with("rediss+sentinel://"));
     let client = connect(&url).await;
     client.mutex("a").acquire().await.unwrap().release().await.unwrap();
-    let (kind, line) = refusal(&fleet.url()).await;
+    let (kind, line) = refusal(&apart(fleet.url())).await;
     assert_eq!(kind, StoreErrorKind::Denied);
     assert!(line.contains("ca="), "{line}");
 }

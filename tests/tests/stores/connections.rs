@@ -7,7 +7,7 @@ use leasehold::Client;
 use leasehold::event::Event;
 use leasehold::store::Redis;
 use leasehold_core::FakeClock;
-use leasehold_testkit::harness::{connect, soon, until};
+use leasehold_testkit::harness::{apart, connect, soon, until};
 use leasehold_testkit::{Cluster, RedisServer, must};
 use redis::ConnectionLike as _;
 use tokio::sync::mpsc::unbounded_channel;
@@ -78,4 +78,19 @@ async fn a_lease_lives_on_the_connection_that_granted_it_while_servers_take_no_m
         outlives(&cluster.url(), &nodes, FULL, false).await;
     };
     join(alone, several).await;
+}
+
+#[tokio::test]
+async fn a_thousand_idle_clients_of_a_process_and_a_url_use_at_most_four_connections() {
+    let (server, mut clients) = (must(RedisServer::start()), Vec::new());
+    for _ in 0..1_000 {
+        let client = connect(server.url()).await;
+        must(must(client.mutex("a").acquire().await).release().await);
+        clients.push(client);
+    }
+    let count = || must(server.command::<String>("CLIENT LIST")).lines().count() - 1;
+    let shared = count();
+    assert!((2..=4).contains(&shared), "{shared}");
+    let _other = connect(apart(server.url())).await;
+    assert_eq!(count(), shared + 1, "with other options");
 }

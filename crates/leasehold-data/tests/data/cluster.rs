@@ -1,35 +1,22 @@
 //! Data in a cluster: a record is in one slot, whatever its name is and wherever the slot moves.
 #![cfg(feature = "redis")]
 
-use std::time::Duration;
-
 use leasehold::Error;
 use leasehold::error::StoreErrorKind;
 use leasehold_data::Data;
+use leasehold_testkit::harness::{refusals, soon};
 use leasehold_testkit::{Cluster, must};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
-use tokio::time::timeout;
 
 /// How many random names are asked for.
 const NAMES: usize = 300;
-
-/// How long something that must happen may take before the test gives it up: generous.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Names with characters that could mislead a parser of hash tags.
 fn odd_names() -> Vec<String> {
     let mut runner = TestRunner::deterministic();
     let odd = "[{}%a:/é語]{1,8}";
     (0..NAMES).map(|_| must(odd.new_tree(&mut runner)).current()).collect()
-}
-
-/// How often a node has refused something with this code since it was started.
-fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
-    let info = must(cluster.node(node).info("errorstats"));
-    let prefix = format!("errorstat_{code}:count=");
-    let count = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    count.map_or(0, |count| must(count.trim().parse()))
 }
 
 fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
@@ -89,6 +76,6 @@ async fn a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
     });
     moving.move_keys().unwrap();
     moving.finish().unwrap();
-    assert!(timeout(PATIENCE, waiting).await.expect("it ends").unwrap().unwrap());
+    assert!(soon(waiting).await.unwrap().unwrap());
     assert_eq!(stock.level("lamp").await.unwrap(), 4, "it was taken once");
 }

@@ -47,10 +47,7 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     // the attempt has adopted it; otherwise the lease is unchanged.
     let (mut own, mut retry) = (OwnAttempt::new(asked), Retry::new(keeper.jitter(), asked.started));
     own.register()?;
-    if let Some(preparing) = asked.preparing() {
-        preparing.await;
-        keeper.ensure_open()?;
-    }
+    asked.prepared().await?;
     loop {
         let adoption = |take: Take| take.with_from(Some(lease.holder));
         let error = match own.send(adoption, store.now(), until).await {

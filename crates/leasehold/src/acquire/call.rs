@@ -78,14 +78,7 @@ impl<'a> Call<'a> {
     async fn run(&mut self) -> Result<Option<Held>> {
         loop {
             let held = match self.enter().await? {
-                Entered::Ask => {
-                    if let Some(preparing) = self.asked.preparing() {
-                        preparing.await;
-                        self.asked.keeper.ensure_open()?;
-                        self.read_clock();
-                    }
-                    self.ask().await?
-                }
+                Entered::Ask => self.ask().await?,
                 Entered::Busy => return Ok(None),
                 Entered::Held(held) => Some(held),
             };
@@ -130,6 +123,9 @@ impl<'a> Call<'a> {
                 self.read_clock();
                 self.own.register()?;
             }
+        }
+        if asked.prepared().await? {
+            self.read_clock();
         }
         Ok(Entered::Ask)
     }

@@ -89,10 +89,14 @@ impl Asked<'_> {
         self.keeper.store.now() + LEAVE_PATIENCE
     }
 
-    /// Waits until the keeper has opened what renewals need; `None` if it has already.
-    pub(super) fn preparing(&self) -> Option<impl Future> {
+    /// Waits until the keeper has opened what renewals need. Returns whether that took any time.
+    pub(super) async fn prepared(&self) -> Result<bool> {
         let prepared = &self.keeper.prepared;
-        (!prepared.initialized()).then(|| select(Box::pin(prepared.wait()), self.at_limit()))
+        if prepared.initialized() {
+            return Ok(false);
+        }
+        select(Box::pin(prepared.wait()), self.at_limit()).await;
+        self.keeper.ensure_open().map(|()| true)
     }
 
     fn request(&self) -> Request {

@@ -63,10 +63,7 @@ impl KeptLease {
 
     /// Whether the caller of the lease is there: it has the lease, or it is polled.
     fn is_wanted(&self, now: Instant) -> bool {
-        match &self.gathers {
-            Some(polled) => polled.is_recent(now),
-            None => self.state.is_delivered(),
-        }
+        self.gathers.as_ref().map_or(self.state.is_delivered(), |polled| polled.is_recent(now))
     }
 
     /// The work that is due for the lease now. A lease that nobody wants is not renewed.

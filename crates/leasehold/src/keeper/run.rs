@@ -71,8 +71,7 @@ impl Keeper {
 
     /// Runs until no work is left, and no handle is left that could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
-        let listener = Listener::new(&self);
-        let jobs = FuturesUnordered::new();
+        let (listener, jobs) = (Listener::new(&self), FuturesUnordered::new());
         let mut running = Running { keeper: Arc::clone(&self), jobs, listener };
         if let Some(opening) = self.store.inner.prepare() {
             let patience = self.store.now() + PREPARE_PATIENCE;

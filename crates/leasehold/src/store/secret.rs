@@ -3,12 +3,16 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs;
 use std::sync::Arc;
 
-use leasehold_core::BoxFuture;
+use leasehold_core::{BoxFuture, InvalidInput};
+
+/// The environment variable that names a file with a password.
+pub(crate) const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 
 /// A text that no message and no `Debug` shows.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -37,7 +41,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A user and its password at servers. No `Debug` shows either of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Login {
     /// The name of the user or role.
@@ -56,15 +60,29 @@ impl Login {
 /// The result of asking for a password.
 type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
 
-/// A password: a text, or a source that is asked with each new connection.
-#[derive(Clone)]
+/// A password: a text, or a source that is asked with each new connection. A source equals only its
+/// clones.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Password(Source);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Source {
+    /// The file that a variable of the environment names. It may be replaced.
+    File(String),
     Fixed(Secret),
-    Rotating(Arc<dyn Fn() -> BoxFuture<'static, Fetched> + Send + Sync>),
+    Rotating(Ask),
 }
+
+#[derive(Clone)]
+struct Ask(Arc<dyn Fn() -> BoxFuture<'static, Fetched> + Send + Sync>);
+
+impl PartialEq for Ask {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Ask {}
 
 impl Password {
     /// Asks `source` for the password with each new connection, so that the password can rotate.
@@ -77,16 +95,30 @@ impl Password {
         F: Fn() -> P + Send + Sync + 'static,
         P: Future<Output = Result<Secret, Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        Self(Source::Rotating(Arc::new(move || Box::pin(source()))))
+        Self(Source::Rotating(Ask(Arc::new(move || Box::pin(source())))))
+    }
+
+    /// The first line of this file, which each new connection reads.
+    pub(crate) fn from_file(path: String) -> Result<Self, InvalidInput> {
+        first_line(&path)?;
+        Ok(Self(Source::File(path)))
     }
 
     /// The password of a connection that is being opened.
     pub(crate) async fn fetch(&self) -> Fetched {
         match &self.0 {
+            Source::File(path) => Ok(first_line(path)?),
             Source::Fixed(secret) => Ok(secret.clone()),
-            Source::Rotating(source) => source().await,
+            Source::Rotating(source) => source.0().await,
         }
     }
+}
+
+fn first_line(path: &str) -> Result<Secret, InvalidInput> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        InvalidInput::new("url", format!("{PASSWORD_FILE} names {path:?}: {error}"))
+    })?;
+    Ok(text.lines().next().unwrap_or_default().into())
 }
 
 impl From<String> for Password {

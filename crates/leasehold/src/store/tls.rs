@@ -25,6 +25,14 @@ use tokio_rustls::rustls::{
 #[derive(Clone)]
 pub struct TlsConfig(pub Arc<ClientConfig>);
 
+impl PartialEq for TlsConfig {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TlsConfig {}
+
 impl fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(a configuration of the program)")

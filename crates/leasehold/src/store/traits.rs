@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+use {crate::process::MadeIn, leasehold_core::StoreErrorKind};
 
 /// The result of [`Store::subscribe`].
 pub(crate) type Subscribed = Result<Option<Box<dyn Subscription>>, StoreError>;
@@ -17,6 +19,14 @@ pub(crate) fn shard_name(operation: &Operation) -> Option<&LockName> {
         Operation::Keep(leases) => leases.first().map(|(name, _)| name),
         _ => None,
     }
+}
+
+/// Refuses a store in a forked child, whose connections are shared with the parent.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) fn refuse_in_child(made_in: &MadeIn) -> Result<(), StoreError> {
+    let text = "the store was opened before a fork: open it anew in this process";
+    let error = || StoreError::new(StoreErrorKind::Unsupported, text);
+    if made_in.is_another() { Err(error()) } else { Ok(()) }
 }
 
 /// The capabilities of a store. A request that needs another capability gets a typed error: the

@@ -1,18 +1,14 @@
 //! The parts of a URL of servers: the login, hosts and ports, options, escapes, and passwords from
 //! elsewhere.
 
-use std::fs;
-use std::future::ready;
-
 use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
 use super::options::{Server, invalid};
-use super::secret::{Login, Password, Secret};
+use super::secret::{Login, PASSWORD_FILE, Password, Secret};
 
-/// The environment variables with a password, so that no URL needs to contain it.
+/// The environment variable with a password, so that no URL needs to contain it.
 const PASSWORD: &str = "LEASEHOLD_PASSWORD";
-const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 
 /// A URL of servers.
 #[derive(Debug)]
@@ -158,16 +154,7 @@ pub(crate) fn complete(
     }
     login.password = match (environment(PASSWORD), environment(PASSWORD_FILE)) {
         (Some(password), _) => Some(password.into()),
-        (None, Some(path)) => {
-            let read = move || -> Result<Secret, InvalidInput> {
-                let text = fs::read_to_string(&path)
-                    .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
-                Ok(text.lines().next().unwrap_or_default().into())
-            };
-            read()?;
-            // The file may be replaced, so each new connection reads it.
-            Some(Password::from_source(move || ready(read().map_err(Into::into))))
-        }
+        (None, Some(path)) => Some(Password::from_file(path)?),
         (None, None) => None,
     };
     Ok(())

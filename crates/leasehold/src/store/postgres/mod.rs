@@ -36,6 +36,7 @@ use self::listing::names;
 pub use self::options::{PostgresOptions, SslMode};
 pub use self::schema::PostgresRoles;
 use super::options::OFFSET;
+use super::traits::refuse_in_child;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::process::MadeIn;
@@ -146,13 +147,8 @@ impl Postgres {
     /// The shared part of the store; an error in a forked child, whose sessions are shared with the
     /// parent.
     fn shared(&self) -> Result<Arc<Shared>, StoreError> {
-        match self.made_in.is_another() {
-            false => Ok(Arc::clone(&self.shared)),
-            true => {
-                let text = "the store was opened before a fork: open it anew in this process";
-                Err(StoreError::new(StoreErrorKind::Unsupported, text))
-            }
-        }
+        refuse_in_child(&self.made_in)?;
+        Ok(Arc::clone(&self.shared))
     }
 }
 

@@ -14,15 +14,10 @@ use super::options::{Address, RedisOptions, Servers};
 use super::topology::Topology;
 use crate::store::finding::{Finding, Level, Topic};
 
-/// The pauses before a server that has closed the connection is checked again: 50 to 400 ms. The
+/// The pauses before a server that has closed the connection is checked again, in ms. The
 /// usual pause before a failed server is dialled again applies as well. A server that closes every
 /// connection immediately, as a TLS port may, is reported in less than two seconds.
-const CLOSED_PAUSES: [Duration; 4] = [
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(400),
-];
+const CLOSED_PAUSES: [u64; 4] = [50, 100, 200, 400];
 
 /// The oldest usable version, because of `redis.acl_check_cmd`, ACLs in scripts and sharded
 /// messages.
@@ -92,7 +87,7 @@ pub(crate) async fn check_servers(
     topology: &Topology,
     settings: &RedisOptions,
 ) -> Result<ConnectCheck, StoreError> {
-    for pause in CLOSED_PAUSES {
+    for pause in CLOSED_PAUSES.map(Duration::from_millis) {
         match check_once(topology, settings).await {
             Err(error) if error::is_closed(&error) => sleep(pause).await,
             outcome => return outcome.map_err(StoreError::not_executed),

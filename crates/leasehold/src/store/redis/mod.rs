@@ -51,6 +51,7 @@ use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
+use super::traits::refuse_in_child;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed, Subscription};
 use crate::process::MadeIn;
@@ -144,7 +145,10 @@ impl Redis {
         settings.check()?;
         let is_node = admission.is_some();
         let durability = Durability::new(&settings);
-        let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
+        let topology = match &admission {
+            None => Topology::shared(&settings)?,
+            Some(_) => Arc::new(Topology::new(&settings, durability.clone(), admission)?),
+        };
         let warnings = Arc::new(Warnings::default());
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
@@ -203,16 +207,14 @@ impl Redis {
     }
 
     async fn list(&self, operation: Operation) -> Result<Answer, StoreError> {
-        let layout = &*self.layout;
+        let (layout, primaries) = (&*self.layout, self.topology.primaries().await?);
         match operation {
             Operation::List { prefix: begin, limit } => {
-                let primaries = self.topology.primaries().await?;
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
                 let limit = limit as usize;
                 list(&primaries, Listing { layout, begin: &begin, limit }).await
             }
             Operation::ListPage { prefix: begin, after, keys } => {
-                let primaries = self.topology.primaries().await?;
                 let listing = Listing { layout, begin: &begin, limit: keys as usize };
                 page(primaries, listing, after.as_deref()).await
             }
@@ -223,13 +225,8 @@ impl Redis {
     /// The topology of the store; an error in a forked child, whose connections are shared with the
     /// parent.
     pub(crate) fn topology(&self) -> Result<&Topology, StoreError> {
-        match self.made_in.is_another() {
-            false => Ok(&self.topology),
-            true => {
-                let text = "the store was opened before a fork: open it anew in this process";
-                Err(StoreError::new(StoreErrorKind::Unsupported, text))
-            }
-        }
+        refuse_in_child(&self.made_in)?;
+        Ok(&self.topology)
     }
 
     /// The channel of the messages about a name.
@@ -367,14 +364,11 @@ impl Store for Redis {
         let channel = key::inbox(self.settings.prefix(), client);
         let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
         Box::pin(async move {
-            let nodes = topology.subscribed_nodes();
-            Ok(match nodes {
-                Some(nodes) => {
-                    Box::new(ClusterInbox::open(topology, warnings, channel, nodes).await?)
-                }
-                None => Box::new(subscription::open(topology, warnings, channel).await?)
-                    as Box<dyn Inbox>,
-            })
+            let Some(nodes) = topology.subscribed_nodes() else {
+                let inbox = subscription::open(topology, warnings, channel).await?;
+                return Ok(Box::new(inbox) as Box<dyn Inbox>);
+            };
+            Ok(Box::new(ClusterInbox::open(topology, warnings, channel, nodes).await?) as _)
         })
     }
 

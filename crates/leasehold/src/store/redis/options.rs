@@ -142,7 +142,7 @@ impl fmt::Display for Servers {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct RedisOptions {

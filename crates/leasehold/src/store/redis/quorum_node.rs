@@ -2,7 +2,6 @@
 //! the same as another node.
 
 use std::error::Error as _;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -197,18 +196,13 @@ impl NodeState {
 }
 
 /// One node, which is opened when it can be reached.
+#[derive(Debug)]
 struct LazyNode {
     address: String,
     settings: RedisOptions,
     redis: OnceLock<Redis>,
     entry: NodeEntry,
     state: watch::Sender<NodeState>,
-}
-
-impl fmt::Debug for LazyNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("address", &self.address).finish_non_exhaustive()
-    }
 }
 
 impl LazyNode {

@@ -244,6 +244,8 @@ fn a_password_may_come_from_the_environment_or_a_file() {
     assert_eq!(password("redis://h", &both), "from env");
     assert_eq!(password("redis://u@h", &only_file), "from file");
     assert_eq!(password("redis://u:url@h", &both), "url");
+    let of = |url| RedisOptions::from_url_with(url, only_file).unwrap();
+    assert!(of("redis://h") == of("redis://h") && of("redis://h") != of("redis://:url@h"));
     fs::remove_file(&file).unwrap();
     let refusal = RedisOptions::from_url_with("redis://h", only_file).unwrap_err();
     assert!(refusal.why.contains("LEASEHOLD_PASSWORD_FILE"), "{refusal}");

@@ -5,13 +5,16 @@ mod pool;
 pub(super) mod role;
 mod sentinel;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use leasehold_core::{InvalidInput, StoreError};
 
 use self::cluster::Cluster;
 use self::pool::Pool;
 use self::sentinel::Sentinel;
+use self::sentinel::discovery::Discovery;
+use crate::mutex::Mutex;
+use crate::process::PerProcess;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
@@ -30,7 +33,30 @@ pub(crate) enum Topology {
     Sentinel(Sentinel),
 }
 
+/// The topologies that clients of this process use.
+static SHARED: PerProcess<Mutex<Shared>> = PerProcess::new();
+
+type Shared = Vec<(RedisOptions, Weak<Topology>)>;
+
 impl Topology {
+    /// The topology of all clients of this process with these settings, which thus share their
+    /// connections for requests.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Topology::new`].
+    pub(crate) fn shared(settings: &RedisOptions) -> Result<Arc<Self>, InvalidInput> {
+        let mut shared = SHARED.this().lock();
+        shared.retain(|(_, topology)| topology.strong_count() > 0);
+        let found = shared.iter().find(|(of, _)| of == settings);
+        if let Some(topology) = found.and_then(|(_, topology)| topology.upgrade()) {
+            return Ok(topology);
+        }
+        let made = Arc::new(Self::new(settings, Durability::new(settings), None)?);
+        shared.push((settings.clone(), Arc::downgrade(&made)));
+        Ok(made)
+    }
+
     /// The topology for these settings. Nothing is opened yet.
     ///
     /// # Errors
@@ -52,7 +78,8 @@ impl Topology {
             }
             Servers::Sentinel { sentinels, service } => {
                 let to_sentinels = Dialer::to_sentinels(settings)?;
-                Ok(Self::Sentinel(Sentinel::new(dialer()?, to_sentinels, sentinels, service)))
+                let discovery = Discovery::new(dialer()?, to_sentinels, sentinels, service);
+                Ok(Self::Sentinel(Sentinel { pool: Pool::new(discovery) }))
             }
             Servers::Quorum(_) => {
                 let why = format!(

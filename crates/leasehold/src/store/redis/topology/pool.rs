@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
-use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use crate::background;
@@ -124,7 +123,10 @@ impl<O: Open> Pool<O> {
         let since = Instant::now();
         let (opener, waiting) = (Arc::clone(&self.opener), Arc::downgrade(&self.slots));
         let opening = runtime.spawn(open(opener, waiting, at.clone(), since));
-        let attempt = opening.map(|ended| ended.unwrap_or_else(|why| Err(stopped(&why))));
+        // An attempt ends without an outcome if its runtime ends.
+        let stopped = |why| format!("connecting was given up: {why}");
+        let stopped = move |why| Err(StoreError::new(StoreErrorKind::Unreachable, stopped(why)));
+        let attempt = opening.map(move |ended| ended.unwrap_or_else(stopped));
         let attempt = attempt.boxed().shared();
         slots.push((at, Slot::Opening { since, attempt: attempt.clone() }));
         Err(attempt)
@@ -135,12 +137,6 @@ impl<O: Open> Pool<O> {
     fn is_fresh(&self, since: Instant) -> bool {
         since.elapsed() < self.opener.open_limit()
     }
-}
-
-/// The error for an attempt whose runtime ended meanwhile.
-fn stopped(why: &JoinError) -> StoreError {
-    let why = format!("connecting was given up: {why}");
-    StoreError::new(StoreErrorKind::Unreachable, why)
 }
 
 /// Opens a connection, and replaces the attempt with it.

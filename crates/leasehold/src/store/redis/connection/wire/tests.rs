@@ -39,6 +39,12 @@ async fn expect(server: &mut DuplexStream, expected: &[u8]) {
     assert_eq!(found.escape_ascii().to_string(), expected.escape_ascii().to_string());
 }
 
+/// Sends three requests at the same time.
+async fn ask_all(wire: &Wire) -> [RedisResult<Value>; 3] {
+    let [a, b, c] = ["a", "b", "c"].map(|key| wire.send(call(key), PATIENCE));
+    tokio::join!(a, b, c).into()
+}
+
 fn text(text: &str) -> Value {
     Value::BulkString(text.into())
 }
@@ -46,16 +52,13 @@ fn text(text: &str) -> Value {
 #[tokio::test]
 async fn the_first_goes_alone_and_what_comes_meanwhile_together_and_each_has_its_own_reply() {
     let (wire, mut server) = open(4096);
-    let asking = async {
-        let [a, b, c] = ["a", "b", "c"].map(|key| wire.send(call(key), PATIENCE));
-        tokio::join!(a, b, c)
-    };
+    let asking = ask_all(&wire);
     let serving = async {
         expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
         expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
         server.write_all(b"$1\r\nA\r\n$2\r\nBC\r\n").await.unwrap();
     };
-    let ((a, b, c), ()) = tokio::join!(asking, serving);
+    let ([a, b, c], ()) = tokio::join!(asking, serving);
     assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], ["A", "B", "C"].map(text));
 }
 
@@ -169,10 +172,7 @@ async fn a_server_that_answers_what_nobody_asked_is_not_heard_any_more() {
 #[tokio::test]
 async fn who_shares_a_call_that_is_refused_for_a_right_asks_again_alone() {
     let (wire, mut server) = open(4096);
-    let asking = async {
-        let [a, b, c] = ["a", "b", "c"].map(|key| wire.send(call(key), PATIENCE));
-        tokio::join!(a, b, c)
-    };
+    let asking = ask_all(&wire);
     let serving = async {
         expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
         expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
@@ -181,7 +181,7 @@ async fn who_shares_a_call_that_is_refused_for_a_right_asks_again_alone() {
         expect(&mut server, &packed(&["1", "c", "c", "inbox:"])).await;
         server.write_all(b"$1\r\nB\r\n-NOPERM no\r\n").await.unwrap();
     };
-    let ((_, b, c), ()) = tokio::join!(asking, serving);
+    let ([_, b, c], ()) = tokio::join!(asking, serving);
     assert_eq!(b.unwrap(), text("B"));
     assert!(matches!(c.unwrap(), Value::ServerError(_)));
 }
@@ -189,10 +189,7 @@ async fn who_shares_a_call_that_is_refused_for_a_right_asks_again_alone() {
 #[tokio::test]
 async fn who_shares_a_call_that_stopped_half_way_for_a_right_is_told_and_asks_nothing_again() {
     let (wire, mut server) = open(4096);
-    let asking = async {
-        let [a, b, c] = ["a", "b", "c"].map(|key| wire.send(call(key), PATIENCE));
-        tokio::join!(a, b, c)
-    };
+    let asking = ask_all(&wire);
     let serving = async {
         expect(&mut server, &packed(&["1", "a", "a", "inbox:"])).await;
         expect(&mut server, &packed(&["2", "b", "c", "b", "c", "inbox:"])).await;
@@ -201,7 +198,7 @@ async fn who_shares_a_call_that_stopped_half_way_for_a_right_is_told_and_asks_no
         // A request that was sent again would get no answer.
         drop(server);
     };
-    let ((_, b, c), ()) = tokio::join!(asking, serving);
+    let ([_, b, c], ()) = tokio::join!(asking, serving);
     for told in [b, c] {
         assert!(matches!(told, Ok(Value::ServerError(_))), "{told:?}");
     }

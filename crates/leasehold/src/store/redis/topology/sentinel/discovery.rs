@@ -56,7 +56,7 @@ struct Opinion {
 }
 
 impl Discovery {
-    pub(super) fn new(
+    pub(crate) fn new(
         to_servers: ServerDialer,
         to_sentinels: Dialer,
         sentinels: &[Address],

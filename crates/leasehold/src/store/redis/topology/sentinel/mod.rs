@@ -3,7 +3,7 @@
 //! A connection is used for as long as it lives and its server accepts writes, even if no sentinel
 //! can be reached meanwhile. Sentinels are asked only for a new connection.
 
-mod discovery;
+pub(super) mod discovery;
 mod switches;
 
 use std::sync::Arc;
@@ -15,11 +15,9 @@ use super::pool::Pool;
 use super::role::expect_primary;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
-use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::durability::{Server, ServerDialer};
-use crate::store::redis::options::Address;
+use crate::store::redis::durability::Server;
 
 /// How many times one call follows the primary to another server: 3. Each time, the new server has
 /// just said that it is the primary. More moves would mean that roles change faster than a client
@@ -29,20 +27,10 @@ const MOVES: u32 = 3;
 /// Routes requests to the primary that sentinels name.
 #[derive(Debug)]
 pub(crate) struct Sentinel {
-    pool: Pool<Discovery>,
+    pub(super) pool: Pool<Discovery>,
 }
 
 impl Sentinel {
-    pub(super) fn new(
-        to_servers: ServerDialer,
-        to_sentinels: Dialer,
-        sentinels: &[Address],
-        service: &str,
-    ) -> Self {
-        let discovery = Discovery::new(to_servers, to_sentinels, sentinels, service);
-        Self { pool: Pool::new(discovery) }
-    }
-
     /// Runs a script on the primary. If the server says that it is no longer a primary, nothing was
     /// executed, and the same call goes to the new primary.
     pub(super) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
