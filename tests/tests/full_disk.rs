@@ -52,9 +52,9 @@ impl Client {
         self.ask(number, Action::Take(take)).await
     }
 
-    /// Releases in such a way that the record remembers the holder, and stays.
+    /// Releases in such a way that the record keeps the run, and stays.
     async fn release(&self, number: u64) -> Reply {
-        let end = End::new(self.request(number)).with_closes(true).with_remember(TTL);
+        let end = End::new(self.request(number)).with_closes(true).with_done(TTL);
         must(self.ask(number, Action::End(end)).await)
     }
 

@@ -54,7 +54,8 @@ fn rounded(at_ms: u64) -> Timestamp {
     at.round(Unit::Second).unwrap_or(at)
 }
 
-fn millis(span: Duration) -> u64 {
+/// Whole milliseconds.
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -42,6 +42,8 @@ enum Kind {
     Trouble,
     /// The lock is busy, which any caller must expect.
     Expected,
+    /// The work is left out for a reason that lasts longer than another caller's work.
+    Skipped,
     /// A signal ended the command, or the user has stopped waiting or reading.
     Died(Death),
 }
@@ -54,6 +56,11 @@ impl Failure {
     /// A failure with nothing wrong: the lock is busy, which any caller must expect.
     pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
         Self { kind: Kind::Expected, ..Self::new(exit, message) }
+    }
+
+    /// The work is left out, and a line says why whatever the exit code is.
+    pub(crate) fn skipped(exit: u8, message: impl Into<String>) -> Self {
+        Self { kind: Kind::Skipped, ..Self::new(exit, message) }
     }
 
     /// A signal came while leasehold was only waiting.
@@ -76,10 +83,7 @@ impl Failure {
 
     /// The signal by which leasehold ends itself, after it has printed everything.
     pub(crate) fn death(&self) -> Option<Death> {
-        match self.kind {
-            Kind::Trouble | Kind::Expected => None,
-            Kind::Died(death) => Some(death),
-        }
+        if let Kind::Died(death) = self.kind { Some(death) } else { None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -152,7 +156,7 @@ impl Verbosity {
             (Kind::Died(_), _) if failure.message.is_empty() => {}
             (Kind::Trouble, _) => self.error(&failure.message),
             (Kind::Expected, 0) => self.detail(&failure.message),
-            (Kind::Expected | Kind::Died(_), _) => self.remark(&failure.message),
+            (Kind::Expected | Kind::Skipped | Kind::Died(_), _) => self.remark(&failure.message),
         }
     }
 

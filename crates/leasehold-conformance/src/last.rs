@@ -1,80 +1,119 @@
-//! Cases of the last holder of a name, which a store says if the holder has asked for it.
+//! Cases of the last run that has succeeded under a name.
+
+use std::time::Duration;
 
 use leasehold::admin::{HoldState, HolderId, LastHolder};
 use leasehold::lease::Mode;
+use leasehold::store::protocol::{Action, Reply};
 
 use crate::bench::{AFTER_SHORT, Bench, LONG, SHORT, somebody, who};
 use crate::subject::Subject;
 
 const ALONE: Mode = Mode::Exclusive;
 
+/// A span that is over only long after the test.
+const DAY: Duration = Duration::from_hours(24);
+
 impl Bench<'_> {
-    /// Waits until the last holder is `id`: a node of a quorum may be late.
+    /// Waits until the last run is that of `id`: a node of a quorum may be late.
     async fn await_last(&self, id: HolderId) -> LastHolder {
         let is_told = async || self.status().await.last_holder.is_some_and(|last| last.id == id);
-        self.subject.until("the last holder is told", is_told).await;
+        self.subject.until("the last run is told", is_told).await;
         self.status().await.last_holder.unwrap_or_else(|| panic!("it was told a moment ago"))
+    }
+
+    /// Takes the name, unless a run has succeeded that began less than `span` ago.
+    async fn take_once_per(&self, id: HolderId, span: Duration) -> Reply {
+        let take = self.request(id, ALONE).with_once_per(Some(span));
+        self.act(Action::Take(take)).await
     }
 }
 
-/// A holder that asked for it is remembered with its information until the name is taken again, and
-/// no other holder is.
-pub async fn who_let_go_is_remembered_if_it_asks_for_that(subject: &Subject) {
+fn is_granted(reply: &Reply) -> bool {
+    matches!(reply, Reply::Granted(_))
+}
+
+/// A run that has succeeded is enough for its span, also for those that wait for its end. Nobody
+/// else is held up by it.
+pub async fn a_run_that_succeeded_is_enough_for_its_span(subject: &Subject) {
     let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
     bench.take(other, ALONE).await;
     bench.release(other).await;
-    assert_eq!(bench.status().await.last_holder, None, "it did not ask");
+    assert_eq!(bench.status().await.last_holder, None, "it did not say so");
     if !subject.can().recorded_tokens {
         return;
     }
-    bench.take(id, ALONE).await;
-    assert!(bench.end(bench.ending(id).with_remember(LONG)).await);
-    assert_eq!(bench.await_last(id).await.info, who());
+    let granted = bench.take_once_per(id, DAY).await;
+    let Reply::Granted(grant) = granted else { panic!("nothing was done: {granted:?}") };
+    let waits = somebody();
+    let is_queued = matches!(bench.take_once_per(waits, DAY).await, Reply::Queued(_));
+    assert!(bench.end(bench.ending(id).with_done(2 * DAY)).await);
+    let last = bench.await_last(id).await;
+    assert_eq!(last.info, who());
+    // Nodes of a quorum may have another token than most of them.
+    assert!(last.token == grant.token || !subject.can().queued, "{:?}", last.token);
+    let reply = bench.take_once_per(waits, DAY).await;
+    let Reply::Done { last, next_in } = reply else { panic!("it was done: {reply:?}") };
+    assert_eq!(last.id, id);
+    assert!(next_in <= DAY && next_in > DAY / 2, "{next_in:?}");
+    assert_eq!(bench.release(waits).await, is_queued, "the name was handed over to it");
     // A late copy of the release, and a release without a hold, change nothing.
-    bench.end(bench.ending(id).with_remember(LONG)).await;
-    bench.end(bench.ending(somebody()).with_remember(LONG)).await;
+    for ended in [id, somebody()] {
+        bench.end(bench.ending(ended).with_done(LONG)).await;
+    }
     bench.await_last(id).await;
+    subject.pass(AFTER_SHORT).await;
+    let again = somebody();
+    assert!(is_granted(&bench.take_once_per(again, SHORT).await), "its own span is over");
+    bench.release(again).await;
     bench.take(other, ALONE).await;
-    assert_eq!(bench.holders().await, [other]);
     bench.release(other).await;
-    assert_eq!(bench.status().await.last_holder, None);
+    bench.await_last(id).await;
 }
 
-/// Of a hold that is revoked or expires nothing is remembered: its job has not come to its end.
-pub async fn only_who_let_go_is_remembered(subject: &Subject) {
+/// A run that failed, was revoked or is over leaves nothing: the next one begins at once.
+pub async fn a_run_that_did_not_succeed_leaves_nothing(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
     }
     let (bench, asked, forced) = (Bench::new(subject), somebody(), somebody());
-    bench.take_briefly(somebody(), ALONE).await;
+    let (failed, lapsed) = (somebody(), somebody());
+    assert!(is_granted(&bench.take_once_per(failed, DAY).await));
+    bench.release(failed).await;
+    bench.take_briefly(lapsed, ALONE).await;
     subject.pass(AFTER_SHORT).await;
-    assert_eq!(bench.status().await.last_holder, None);
-    bench.take(asked, ALONE).await;
+    bench.end(bench.ending(lapsed).with_done(LONG)).await;
+    assert!(is_granted(&bench.take_once_per(asked, DAY).await));
     assert!(bench.revoke(asked, false).await);
-    bench.end(bench.ending(asked).with_remember(LONG)).await;
-    assert_eq!(bench.status().await.last_holder, None);
-    bench.take(forced, ALONE).await;
+    bench.end(bench.ending(asked).with_done(LONG)).await;
+    assert!(is_granted(&bench.take_once_per(forced, DAY).await));
     assert!(bench.revoke(forced, true).await);
-    bench.end(bench.ending(forced).with_remember(LONG)).await;
+    bench.end(bench.ending(forced).with_done(LONG)).await;
     assert_eq!(bench.status().await.last_holder, None);
+    assert!(is_granted(&bench.take_once_per(somebody(), DAY).await));
 }
 
-/// Nobody holds a name in cooldown: its last holder is shown immediately, and is remembered when
-/// the cooldown is over.
+/// Nobody holds a name in cooldown: who held it is shown until the cooldown is over, or until an
+/// operator ends it.
 pub async fn a_cooldown_ends_no_hold(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
     }
     let (bench, id) = (Bench::new(subject), somebody());
-    bench.take(id, ALONE).await;
-    bench.end(bench.ending(id).with_cooldown(SHORT).with_remember(LONG)).await;
-    let cooling = async || {
+    let cooling = async |id| {
         let holders = bench.status().await.holders;
         holders.iter().any(|it| (it.id, it.state) == (id, HoldState::Cooldown))
     };
-    assert!(cooling().await || subject.is_real());
+    bench.take(id, ALONE).await;
+    bench.end(bench.ending(id).with_cooldown(SHORT)).await;
+    assert!(cooling(id).await || subject.is_real());
     subject.pass(AFTER_SHORT).await;
-    bench.await_last(id).await;
-    assert!(!cooling().await);
+    assert!(!cooling(id).await);
+    let next = somebody();
+    bench.take(next, ALONE).await;
+    bench.end(bench.ending(next).with_cooldown(LONG)).await;
+    subject.until("it cools down", async || cooling(next).await).await;
+    assert!(!bench.revoke(id, false).await, "not that of another");
+    assert!(bench.revoke(next, false).await);
     bench.take(somebody(), ALONE).await;
 }

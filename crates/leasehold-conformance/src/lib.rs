@@ -60,6 +60,7 @@ pub mod store;
 pub mod waiting;
 
 mod bench;
+mod passes_on;
 mod subject;
 
 use std::future::{Future, poll_fn};
@@ -117,8 +118,8 @@ macro_rules! conformance {
             store::a_walk_over_pages_comes_by_every_name_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
-            last::who_let_go_is_remembered_if_it_asks_for_that;
-            last::only_who_let_go_is_remembered;
+            last::a_run_that_succeeded_is_enough_for_its_span;
+            last::a_run_that_did_not_succeed_leaves_nothing;
             last::a_cooldown_ends_no_hold;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
             alone::who_is_forced_out_is_told_and_harms_nobody;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::admin::ClientId;
 use leasehold::error::StoreError;
 use leasehold::event::Event;
+use leasehold::store::Store;
 use leasehold::store::protocol::{Action, Answer, BoxFuture, Operation};
-use leasehold::store::{Capabilities, Inbox, Store, Subscription};
 use leasehold::{Client, Guard, Lock, LockName, LossReason};
 use tokio::task::JoinHandle;
 
@@ -31,38 +30,13 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
+    crate::passes_on!(store: capabilities, inbox, shard, clock_offset, publish, subscribe);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         if let Operation::On { action: Action::Take(_) | Action::End(_), .. } = operation {
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
         self.store.execute(operation)
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.store.inbox(client)
-    }
-
-    fn shard(&self, name: &LockName) -> u64 {
-        self.store.shard(name)
-    }
-
-    fn clock_offset(&self) -> Duration {
-        self.store.clock_offset()
-    }
-
-    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.publish(name, message)
-    }
-
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        self.store.subscribe(name)
     }
 }
 

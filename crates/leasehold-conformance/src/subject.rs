@@ -3,18 +3,13 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-#[cfg(unix)]
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::admin::ClientId;
-use leasehold::error::StoreError;
 use leasehold::event::Observer;
-use leasehold::store::protocol::{Answer, BoxFuture, Operation};
-use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
+use leasehold::store::{Capabilities, Memory, Store};
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, ClientBuilder, LockName};
 
@@ -40,57 +35,10 @@ impl SharedStore {
 }
 
 impl Store for SharedStore {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        self.0.execute(operation)
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.0.inbox(client)
-    }
-
-    fn shard(&self, name: &LockName) -> u64 {
-        self.0.shard(name)
-    }
-
-    fn clock_offset(&self) -> Duration {
-        self.0.clock_offset()
-    }
-
-    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.publish(name, message)
-    }
-
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        self.0.subscribe(name)
-    }
-
+    crate::passes_on!(0: capabilities, clock_offset, end_quarantine, execute, forget, inbox);
+    crate::passes_on!(0: prepare, publish, shard, subscribe, warnings);
     #[cfg(unix)]
-    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
-        self.0.lifeline(client)
-    }
-
-    fn forget(&self, client: ClientId) {
-        self.0.forget(client);
-    }
-
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.0.end_quarantine()
-    }
-
-    fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
-        self.0.prepare()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.0.warnings()
-    }
+    crate::passes_on!(0: lifeline);
 }
 
 /// A store under test. Its clock is the machine's, or a fake clock that only the test moves.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::holder::{HoldState, Holder};
+use crate::holder::{HoldState, Holder, LastHolder};
 use crate::lease::LossReason;
 use crate::name::{InvalidInput, LockName};
+use crate::setters::words;
 use crate::text::show_duration;
 use crate::token::FencingToken;
 
@@ -15,6 +16,18 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A run has succeeded that began less than [`once_per`](crate::LeaseOptions::once_per) ago.
+    /// Nothing is held, and there is nothing to do.
+    #[error("{name}: {last}; next in {}", show_duration(*.next_in))]
+    #[non_exhaustive]
+    AlreadyDone {
+        /// The name of the lock.
+        name: LockName,
+        /// The run that succeeded.
+        last: Box<LastHolder>,
+        /// The time until a run may begin again.
+        next_in: Duration,
+    },
     /// The client was closed. Nothing is held.
     #[error("the client was closed")]
     Closed,
@@ -148,6 +161,11 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
 /// the variants.
 #[doc(hidden)]
 impl Error {
+    /// Makes an [`Error::AlreadyDone`].
+    pub fn already_done(name: LockName, last: Box<LastHolder>, next_in: Duration) -> Self {
+        Self::AlreadyDone { name, last, next_in }
+    }
+
     /// Makes an [`Error::Indeterminate`].
     pub fn indeterminate(name: LockName, settles_within: Duration, source: StoreError) -> Self {
         Self::Indeterminate { name, settles_within, source }
@@ -179,21 +197,17 @@ impl Error {
     /// Whether the same call may succeed later without any change on this side.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Indeterminate { .. } | Self::Timeout { .. } => true,
+            Self::AlreadyDone { .. } | Self::Indeterminate { .. } | Self::Timeout { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
-            Self::Closed
-            | Self::Fenced { .. }
-            | Self::Forked
-            | Self::Invalid(_)
-            | Self::Lost { .. }
-            | Self::NotAdopted { .. } => false,
+            _ => false,
         }
     }
 
     /// The name of the lock, if the error is about one.
     pub fn name(&self) -> Option<&LockName> {
         match self {
-            Self::Fenced { name, .. }
+            Self::AlreadyDone { name, .. }
+            | Self::Fenced { name, .. }
             | Self::Indeterminate { name, .. }
             | Self::Lost { name, .. }
             | Self::NotAdopted { name, .. }
@@ -241,37 +255,18 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
-    pub const WORDS: &'static [&'static str] = &[
-        "corrupt",
-        "denied",
-        "full",
-        "mismatch",
-        "no_quorum",
-        "not_replicated",
-        "quarantined",
-        "timeout",
-        "unreachable",
-        "unsupported",
-        "version",
-    ];
-
-    /// The name of the kind without numbers, such as `no_quorum`: one of a few words, for logs and
-    /// metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Corrupt => "corrupt",
-            Self::Denied => "denied",
-            Self::Full => "full",
-            Self::Mismatch => "mismatch",
-            Self::NoQuorum { .. } => "no_quorum",
-            Self::NotReplicated => "not_replicated",
-            Self::Quarantined => "quarantined",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Unsupported => "unsupported",
-            Self::Version => "version",
-        }
+    words! {
+        Self::Corrupt => "corrupt",
+        Self::Denied => "denied",
+        Self::Full => "full",
+        Self::Mismatch => "mismatch",
+        Self::NoQuorum { .. } => "no_quorum",
+        Self::NotReplicated => "not_replicated",
+        Self::Quarantined => "quarantined",
+        Self::Timeout => "timeout",
+        Self::Unreachable => "unreachable",
+        Self::Unsupported => "unsupported",
+        Self::Version => "version",
     }
 
     /// Whether the trouble may pass by itself: the same request may succeed later without any
@@ -284,19 +279,14 @@ impl StoreErrorKind {
     /// answer, and the caller gets it immediately. A full store is such an answer: somebody must
     /// make room.
     pub fn is_outage(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::NoQuorum { .. }
-            | Self::NotReplicated
-            | Self::Quarantined
-            | Self::Timeout
-            | Self::Unreachable => true,
-            Self::Corrupt
-            | Self::Denied
-            | Self::Full
-            | Self::Mismatch
-            | Self::Unsupported
-            | Self::Version => false,
-        }
+                | Self::NotReplicated
+                | Self::Quarantined
+                | Self::Timeout
+                | Self::Unreachable
+        )
     }
 }
 

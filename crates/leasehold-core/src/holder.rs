@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::name::{InvalidInput, as_text};
-use crate::setters::setters;
+use crate::setters::{setters, words};
+use crate::text::show_duration;
 use crate::time::{Now, micros};
 use crate::token::FencingToken;
 
@@ -117,16 +118,10 @@ pub enum Mode {
 pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 
 impl Mode {
-    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
-    pub const WORDS: &'static [&'static str] = &["exclusive", "permits", "shared"];
-
-    /// The name of the mode without numbers, as in JSON: one of a few words, for logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Permits { .. } => "permits",
-            Self::Shared => "shared",
-        }
+    words! {
+        Self::Exclusive => "exclusive",
+        Self::Permits { .. } => "permits",
+        Self::Shared => "shared",
     }
 
     /// How much of the capacity this mode takes.
@@ -377,12 +372,14 @@ impl Waiter {
     }
 }
 
-/// The client that released the name last. A snapshot: stale once read.
+/// The last run that has succeeded under a name. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastHolder {
     /// The acquire call that was granted.
     pub id: HolderId,
+    /// The token of the grant.
+    pub token: FencingToken,
     /// The facts about the holder.
     pub info: HolderInfo,
     /// The time since the release.
@@ -390,14 +387,16 @@ pub struct LastHolder {
 }
 
 impl LastHolder {
-    /// A holder that released the name just now, without other facts.
-    pub fn new(id: HolderId) -> Self {
-        Self { id, info: HolderInfo::default(), ended_ago: Duration::ZERO }
+    /// A run that released the name `ended_ago`.
+    pub fn new(id: HolderId, token: FencingToken, info: HolderInfo, ended_ago: Duration) -> Self {
+        Self { id, token, info, ended_ago }
     }
+}
 
-    setters! {
-        with_info: info: HolderInfo,
-        with_ended_ago: ended_ago: Duration,
+impl fmt::Display for LastHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (who, ago) = (self.info.in_words(self.id), show_duration(self.ended_ago));
+        write!(f, "done {ago} ago by {who}, token {}", self.token)
     }
 }
 
@@ -438,8 +437,8 @@ pub struct Status {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters.
     pub waiting: u32,
-    /// Who released the name last, if the lease asked the store to remember that, and in its
-    /// cooldown.
+    /// The last run that has succeeded, if it was one of those that are wanted once in a while
+    /// ([`once_per`](crate::LeaseOptions::once_per)).
     pub last_holder: Option<LastHolder>,
     /// Why the store does not grant a free name yet: descriptions of open transactions of a
     /// PostgreSQL database that have passed the fence of the name. On other stores it is empty.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bugs::{self, Bug};
 use crate::holder::{HolderId, Mode};
 use crate::name::{InvalidInput, LockName};
+use crate::setters::words;
 use crate::text::show_duration;
 use crate::time::Instant;
 use crate::token::FencingToken;
@@ -203,21 +204,13 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
-    pub const WORDS: &'static [&'static str] =
-        &["closed", "expired", "forked", "held_too_long", "revoked", "vanished"];
-
-    /// The name of the reason without numbers, such as `held_too_long`: one of a few words, for
-    /// logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Expired => "expired",
-            Self::Forked => "forked",
-            Self::HeldTooLong => "held_too_long",
-            Self::Revoked => "revoked",
-            Self::Vanished => "vanished",
-        }
+    words! {
+        Self::Closed => "closed",
+        Self::Expired => "expired",
+        Self::Forked => "forked",
+        Self::HeldTooLong => "held_too_long",
+        Self::Revoked => "revoked",
+        Self::Vanished => "vanished",
     }
 }
 

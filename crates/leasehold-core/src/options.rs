@@ -23,8 +23,8 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// others for days.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
-/// The longest time for which a name's last holder can be remembered: 366 days, for a yearly job.
-pub const MAX_REMEMBER: Duration = Duration::from_hours(366 * 24);
+/// The longest time in which one run can be enough: 366 days, for a yearly job.
+pub const MAX_ONCE_PER: Duration = Duration::from_hours(366 * 24);
 
 /// The choice of who renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -60,10 +60,10 @@ pub struct LeaseOptions {
     /// zero by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
-    /// The time for which the store says who held the name last, counted from the release. By
-    /// default the store forgets the holder with the release. At most 366 days.
+    /// The name is not granted if a run has succeeded that began less than this time ago. At most
+    /// 366 days.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
-    pub remember: Option<Duration>,
+    pub once_per: Option<Duration>,
     /// The label of the holder, for operators.
     pub label: Option<String>,
 }
@@ -75,7 +75,7 @@ impl Default for LeaseOptions {
             renewal: Renewal::default(),
             max_hold: None,
             min_hold: None,
-            remember: None,
+            once_per: None,
             label: None,
         }
     }
@@ -87,7 +87,7 @@ impl LeaseOptions {
         with_renewal: renewal: Renewal,
         with_max_hold: max_hold: Option<Duration>,
         with_min_hold: min_hold: Option<Duration>,
-        with_remember: remember: Option<Duration>,
+        with_once_per: once_per: Option<Duration>,
         with_label: label: Option<String>,
     }
 
@@ -104,11 +104,14 @@ impl LeaseOptions {
         if self.max_hold.is_some_and(|limit| limit.is_zero()) {
             return Err(InvalidInput::new("max_hold", "a max_hold of zero would lose every lease"));
         }
-        if let Some(least) = self.min_hold
-            && least > MAX_TTL
+        let min_hold = ("min_hold", self.min_hold, MAX_TTL, "24 h");
+        for (what, span, most, words) in
+            [min_hold, ("once_per", self.once_per, MAX_ONCE_PER, "366 days")]
         {
-            let why = format!("{} is longer than 24 h", exact(least));
-            return Err(InvalidInput::new("min_hold", why));
+            if let Some(span) = span.filter(|span| *span > most) {
+                let why = format!("{} is longer than {words}", exact(span));
+                return Err(InvalidInput::new(what, why));
+            }
         }
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
@@ -116,12 +119,6 @@ impl LeaseOptions {
             let [least, most] = [least, most].map(exact);
             let why = format!("a min_hold of {least} is longer than the max_hold of {most}");
             return Err(InvalidInput::new("min_hold", why));
-        }
-        if let Some(span) = self.remember
-            && span > MAX_REMEMBER
-        {
-            let why = format!("{} is too long: give at most 366 days", exact(span));
-            return Err(InvalidInput::new("remember", why));
         }
         HolderInfo { label: self.label.clone(), ..HolderInfo::default() }.check()
     }
@@ -152,8 +149,8 @@ mod tests {
         assert_eq!(with(|o| o.ttl = Duration::from_millis(99)), Err("ttl"));
         assert_eq!(with(|o| o.ttl = MAX_TTL + Duration::from_nanos(1)), Err("ttl"));
         assert_eq!(with(|o| o.max_hold = Some(Duration::ZERO)), Err("max_hold"));
-        let too_long = MAX_REMEMBER + Duration::from_nanos(1);
-        assert_eq!(with(|o| o.remember = Some(too_long)), Err("remember"));
+        let too_long = MAX_ONCE_PER + Duration::from_nanos(1);
+        assert_eq!(with(|o| o.once_per = Some(too_long)), Err("once_per"));
         assert_eq!(with(|o| o.label = Some("x".repeat(1025))), Err("label"));
         assert_eq!(with(|o| o.label = Some("a\u{7}".into())), Err("label"));
         let backwards = |o: &mut LeaseOptions| {
@@ -175,7 +172,7 @@ mod tests {
         assert_eq!(with(|o| o.ttl = MIN_TTL), Ok(()));
         assert_eq!(with(|o| o.ttl = MAX_TTL), Ok(()));
         assert_eq!(with(|o| o.min_hold = Some(MAX_TTL)), Ok(()));
-        assert_eq!(with(|o| o.remember = Some(MAX_REMEMBER)), Ok(()));
+        assert_eq!(with(|o| o.once_per = Some(MAX_ONCE_PER)), Ok(()));
         let same = |o: &mut LeaseOptions| (o.min_hold, o.max_hold) = (Some(MIN_TTL), Some(MIN_TTL));
         assert_eq!(with(same), Ok(()));
     }

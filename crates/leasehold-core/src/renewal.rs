@@ -119,10 +119,7 @@ impl Renewing {
     pub fn tick(&mut self, now: Instant) -> Tick {
         if now >= self.valid_until() {
             let limited = self.limit.is_some_and(|limit| now >= limit);
-            return Tick::Lost(match limited {
-                true => LossReason::HeldTooLong,
-                false => LossReason::Expired,
-            });
+            return Tick::Lost(if limited { LossReason::HeldTooLong } else { LossReason::Expired });
         }
         if self.renewal == Renewal::Off
             || self.in_flight

@@ -164,12 +164,16 @@ pub struct Take {
     /// gives the lease back; the answer of any other store, or after a later holder, is
     /// [`Reply::NotHeld`].
     pub claim: Option<FencingToken>,
+    /// The time in which one run that succeeds is enough: if one has begun less than that ago, the
+    /// answer is [`Reply::Done`], and the caller has to end the attempt if it waited.
+    pub once_per: Option<Duration>,
 }
 
 impl Take {
     /// A request that does not wait, and leaves the token to the store.
     pub fn new(request: Request, ttl: Duration) -> Self {
-        Self { request, ttl, waits: false, place: None, ballot_us: None, from: None, claim: None }
+        let (place, ballot_us, from, claim, once_per) = (None, None, None, None, None);
+        Self { request, ttl, waits: false, place, ballot_us, from, claim, once_per }
     }
 
     setters! {
@@ -179,6 +183,7 @@ impl Take {
         with_ballot: ballot_us: Option<u64>,
         with_from: from: Option<HolderId>,
         with_claim: claim: Option<FencingToken>,
+        with_once_per: once_per: Option<Duration>,
     }
 }
 
@@ -246,22 +251,23 @@ pub struct End {
     /// The time for which the name stays taken, by nobody, after the end; zero if the name is free
     /// immediately.
     pub cooldown: Duration,
-    /// The time for which the store says who held the name last.
-    pub remember: Duration,
+    /// The time for which the store keeps that the run under this hold has succeeded; zero if it
+    /// has not. A hold that is over, or was revoked, leaves nothing.
+    pub done: Duration,
 }
 
 impl End {
     /// An end that leaves nothing.
     pub fn new(request: Request) -> Self {
-        let (cooldown, remember) = (Duration::ZERO, Duration::ZERO);
-        Self { request, known: None, closes: false, cooldown, remember }
+        let (cooldown, done) = (Duration::ZERO, Duration::ZERO);
+        Self { request, known: None, closes: false, cooldown, done }
     }
 
     setters! {
         with_known: known: Option<Box<Description>>,
         with_closes: closes: bool,
         with_cooldown: cooldown: Duration,
-        with_remember: remember: Duration,
+        with_done: done: Duration,
     }
 }
 

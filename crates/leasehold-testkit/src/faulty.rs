@@ -1,15 +1,13 @@
 //! An unreliable store: it loses, delays and repeats requests, answers and messages.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::LockName;
 use leasehold::admin::ClientId;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::{Capabilities, Inbox, Store, Subscription};
+use leasehold::store::{Inbox, Store};
 use leasehold::time::{Clock, Instant};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
@@ -155,9 +153,8 @@ impl fmt::Debug for Faulty {
 }
 
 impl Store for Faulty {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+    leasehold_conformance::passes_on!(inner: capabilities, clock_offset, end_quarantine, forget);
+    leasehold_conformance::passes_on!(inner: lifeline, publish, shard, subscribe, warnings);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(self.pass(operation))
@@ -169,41 +166,6 @@ impl Store for Faulty {
             let shared = Arc::clone(&self.shared);
             Ok(Box::new(FaultyInbox { inner, shared }) as Box<dyn Inbox>)
         })
-    }
-
-    fn shard(&self, name: &LockName) -> u64 {
-        self.inner.shard(name)
-    }
-
-    fn clock_offset(&self) -> Duration {
-        self.inner.clock_offset()
-    }
-
-    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.publish(name, message)
-    }
-
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        self.inner.subscribe(name)
-    }
-
-    fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
-        self.inner.lifeline(client)
-    }
-
-    fn forget(&self, client: ClientId) {
-        self.inner.forget(client);
-    }
-
-    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.end_quarantine()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
     }
 }
 

@@ -145,12 +145,7 @@ pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
 #[track_caller]
 pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     let lost = soon(guard.lost());
-    async move {
-        match lost.await {
-            Some(reason) => reason,
-            None => panic!("it was released"),
-        }
-    }
+    async move { lost.await.unwrap_or_else(|| panic!("it was released")) }
 }
 
 /// A request for an exclusive lease that does not end during a test. The request does not wait. A

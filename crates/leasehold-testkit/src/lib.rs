@@ -48,4 +48,4 @@ pub use self::sentinels::SentinelFleet;
 pub use self::server::{Data, RedisOptions, RedisServer};
 pub use self::shared_postgres::shared_postgres;
 pub use self::worker::Worker;
-pub use leasehold_conformance::{SharedStore, Subject, conformance, fresh_number};
+pub use leasehold_conformance::{SharedStore, Subject, conformance, fresh_number, passes_on};

@@ -137,7 +137,7 @@ impl Admin {
         }
     }
 
-    /// The holders and the waiters of a name, and who released it last. A snapshot: stale once
+    /// The holders and the waiters of a name, and its last run. A snapshot: stale once
     /// read.
     ///
     /// A name that was free is taken by one command, which says only which attempt holds it. And a

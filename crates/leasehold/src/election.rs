@@ -4,7 +4,6 @@
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
 //! name, and inspect the record before they report that nobody leads.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -441,11 +440,7 @@ impl Observation {
     }
 }
 
-impl fmt::Debug for Observation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observation").finish_non_exhaustive()
-    }
-}
+debug_as!(Observation => |_, f| f.write_str("Observation { .. }"));
 
 /// The `nth` message of a leader to the observers of its election. When it leaves, it sends the
 /// notice that every lease leaves.

@@ -5,7 +5,6 @@ mod metrics;
 #[cfg(feature = "tracing")]
 mod tracing;
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -250,8 +249,4 @@ pub(crate) fn panics(call: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_err()
 }
 
-impl fmt::Debug for dyn Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
+debug_as!(dyn Observer => |_, f| f.write_str("Observer"));

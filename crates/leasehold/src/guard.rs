@@ -384,6 +384,24 @@ impl Guard {
         }
     }
 
+    /// Releases the lease like [`release`](Guard::release), and says that the work under it has
+    /// succeeded. The store keeps that if the lock was asked for
+    /// [`once_per`](crate::Lock::once_per) some time. Of several guards, the last to end decides.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`release`](Guard::release). If the lease was lost, the store keeps nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the keeper finishes the release.
+    pub async fn done(self) -> Result<()> {
+        if Arc::strong_count(&self.held) == 1 {
+            self.state().succeed();
+        }
+        self.release().await
+    }
+
     /// Runs `work` and releases, for the methods that do both. Work that still runs when the lease
     /// is lost is dropped.
     pub(crate) async fn run<T, E: From<Error>>(
@@ -401,7 +419,7 @@ impl Guard {
         // The lease is held, so the work has ended and `done` is there.
         let Some(done) = done else { return Err(Error::Closed.into()) };
         // The value of the work counts, even if the release fails.
-        drop(self.release().await);
+        drop(if done.is_ok() { self.done().await } else { self.release().await });
         done
     }
 

@@ -4,6 +4,18 @@
 #[cfg(all(feature = "file", not(unix)))]
 compile_error!("the file store is for Unix: turn the feature `file` off");
 
+/// Implements `Debug` by a closure of the value and the formatter.
+macro_rules! debug_as {
+    ($kind:ty => $show:expr) => {
+        impl std::fmt::Debug for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let show: fn(&Self, &mut std::fmt::Formatter<'_>) -> std::fmt::Result = $show;
+                show(self, f)
+            }
+        }
+    };
+}
+
 mod acquire;
 pub mod admin;
 mod background;

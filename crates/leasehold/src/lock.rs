@@ -4,10 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{
-    Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status, StoreError,
-    StoreErrorKind,
-};
+use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
 
 use crate::acquire::{self, Asked, CallEvents, Limit};
 use crate::admin::Admin;
@@ -55,7 +52,7 @@ use crate::keeper::Handle;
 /// names that it has gathered. So poll a call until it is done, or drop it.
 ///
 /// Callers stand in the same line if their options differ in the label only, and include no
-/// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
+/// `max_hold`, `min_hold`, `once_per` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
 /// callers ask the store themselves, and so do elections and calls for several names. A lease that
 /// is handed out or renewed for another ttl leaves the line. For a line,
 /// [`Admin::inspect`] shows the last holder that has kept the lease for 100 ms; if there is none,
@@ -165,14 +162,38 @@ impl Lock {
         self.with(|options| options.min_hold = Some(least))
     }
 
-    /// The store says for this long after the release who held the name last, until somebody else
-    /// takes it. So an operator sees when a job ran last, or that it did not run. By default the
-    /// store forgets the holder with the release; the limit is 366 days.
+    /// One run that succeeds is enough in this time, such as 20 h for a nightly job. If a run has
+    /// succeeded that began less than `span` ago, on any machine, the lock is not granted. Then the
+    /// call ends with [`Error::AlreadyDone`]: who ran, when, and when the next run may begin. The
+    /// clock of the store decides. At most 366 days.
     ///
-    /// Until then, a server keeps a key of some 150 bytes. Layouts that are shared with programs in
-    /// other languages have no such value, and refuse the request.
-    pub fn remember(self, span: Duration) -> Self {
-        self.with(|options| options.remember = Some(span))
+    /// A run has succeeded if [`run`](Lock::run) or [`try_run`](Lock::try_run) ends with `Ok`, or
+    /// by [`Guard::done`]. A run that fails, dies, loses its lease or is revoked leaves nothing, so
+    /// the next one may begin immediately.
+    ///
+    /// A store keeps the last such run for twice the span, in some 150 bytes
+    /// ([`Status::last_holder`]). It is for a mutex of one name, and not for a layout that is
+    /// shared with programs in other languages.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let client = leasehold::Client::memory();
+    /// use leasehold::Error;
+    /// use std::time::Duration;
+    ///
+    /// let nightly = client.mutex("nightly-report").once_per(Duration::from_secs(20 * 3600));
+    /// match nightly.run(async |guard| report(guard.token()).await).await {
+    ///     Ok(pages) => println!("{pages} pages"),
+    ///     Err(done @ Error::AlreadyDone { .. }) => println!("{done}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # async fn report(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once_per(self, span: Duration) -> Self {
+        self.with(|options| options.once_per = Some(span))
     }
 
     /// The text by which an operator recognises the holder.
@@ -188,7 +209,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`]. If the store has trouble that waiting does not end,
+    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::AlreadyDone`] with
+    /// [`once_per`](Lock::once_per). If the store has trouble that waiting does not end,
     /// the call fails immediately with [`Error::Store`], which names the remedy. Contention and
     /// outages are no errors.
     ///
@@ -288,8 +310,7 @@ impl Lock {
 
     /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. Use it for a job
     /// that every machine starts at the same time but only one must run, such as a nightly report.
-    /// Give it a [`min_hold`](Lock::min_hold) of the largest difference between the machines'
-    /// clocks: a machine whose clock is behind then does not run the job again. A
+    /// With [`once_per`](Lock::once_per), a machine that is late does not run the job again. A
     /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
     /// This does not promise that the job runs exactly once. A machine that dies in the middle
@@ -305,11 +326,11 @@ impl Lock {
     ///
     /// let job = client
     ///     .mutex("nightly-report")
-    ///     .min_hold(Duration::from_secs(30)) // clocks of the machines differ by less
+    ///     .once_per(Duration::from_secs(20 * 3600)) // from its start to the next
     ///     .max_hold(Duration::from_secs(3600)); // it hangs after that
     /// match job.try_run(async |guard| report(guard.token()).await).await? {
     ///     Some(pages) => println!("{pages} pages"),
-    ///     None => println!("another machine is at it, or was just now"),
+    ///     None => println!("another machine is at it"),
     /// }
     /// # async fn report(_: leasehold::FencingToken) -> leasehold::Result<u32> { Ok(3) }
     /// # Ok(())
@@ -346,9 +367,11 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let keeper = self.keeper.here()?;
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
-        if options.remember.is_some() && !keeper.store.inner.capabilities().recorded_tokens {
-            let why = "this layout remembers no last holder: leave out `remember`";
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why).into());
+        let is_one = mode == Mode::Exclusive && matches!(names, LockNames::One(_));
+        let keeps_runs = keeper.store.inner.capabilities().recorded_tokens;
+        if options.once_per.is_some() && !(is_one && keeps_runs) {
+            let why = "`once_per` is for a mutex of one name, in a layout of leasehold's own";
+            return Err(InvalidInput::new("once_per", why).into());
         }
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
         let (started, call, joins) = (events.started, events.first, self.joins);

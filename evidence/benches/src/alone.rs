@@ -108,16 +108,9 @@ impl Score {
 
 fn print(tasks: usize, scores: Vec<Score>) {
     let title = format!("Alone: acquire + release, {tasks} tasks on separate names");
-    let heads = [
-        "",
-        "pairs/s",
-        "median",
-        "p99",
-        "median ÷ raw",
-        "µs in commands/pair",
-        "server CPU µs/pair",
-        "client CPU µs/pair",
-    ];
+    let heads = " | pairs/s | median | p99 | median ÷ raw | µs in commands/pair | \
+        server CPU µs/pair | client CPU µs/pair";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&title, &heads);
     let scores: Vec<(Kind, Times, Score)> = Kind::ALL
         .into_iter()

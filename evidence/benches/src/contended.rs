@@ -39,19 +39,9 @@ pub(crate) async fn run() -> Outcome {
         "Contended: one name, empty critical section (a round trip takes {})",
         span(round_trip)
     );
-    let heads = [
-        "",
-        "waiters",
-        "hand-overs/s",
-        "× round trip",
-        "median wait",
-        "p99",
-        "longest",
-        "longest ÷ median",
-        "Jain",
-        "scripts/hand-over",
-        "server µs",
-    ];
+    let heads = " | waiters | hand-overs/s | × round trip | median wait | p99 | longest | \
+         longest ÷ median | Jain | scripts/hand-over | server µs";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&title, &heads);
     for (kind, waiters) in ROWS {
         let row = contend(&[&server], &server.url(), kind, waiters).await?;

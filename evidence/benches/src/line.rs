@@ -53,16 +53,9 @@ async fn connect(url: &str, slice: Duration) -> Outcome<Client> {
 // ---- inside one process
 
 async fn inside(server: &RedisServer) -> Outcome {
-    let heads = [
-        "tasks",
-        "slice",
-        "entries/s",
-        "median wait",
-        "longest",
-        "longest ÷ median",
-        "machine's longest stall",
-        "Jain",
-    ];
+    let heads = "tasks | slice | entries/s | median wait | longest | longest ÷ median | \
+         machine's longest stall | Jain";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new("In line: one process, empty critical section", &heads);
     for tasks in [16, 128] {
         for slice in SLICES {

@@ -1,6 +1,6 @@
-//! What a name that was used once costs the server: nothing, or the key that says who held it last.
+//! What a name that was used once costs the server: nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leasehold::Client;
 use leasehold_testkit::RedisServer;
@@ -27,10 +27,6 @@ pub(crate) async fn run() -> Outcome {
     let (bytes, rate) = measure(&server, Filler::Leasehold(client)).await?;
     table.row(["leasehold, released".to_owned(), number(bytes), number(rate)]);
     let server = server::start()?;
-    let client = Client::connect(server.url()).await?;
-    let (bytes, rate) = measure(&server, Filler::Remembered(client)).await?;
-    table.row(["leasehold, remembered".to_owned(), number(bytes), number(rate)]);
-    let server = server::start()?;
     let client = redis::Client::open(server.url())?;
     let plain = Filler::Plain(client.get_multiplexed_async_connection().await?);
     let (bytes, rate) = measure(&server, plain).await?;
@@ -43,8 +39,6 @@ pub(crate) async fn run() -> Outcome {
 #[derive(Clone, Debug)]
 enum Filler {
     Leasehold(Client),
-    /// The same, and the store says who held the name last.
-    Remembered(Client),
     Plain(MultiplexedConnection),
 }
 
@@ -53,11 +47,6 @@ impl Filler {
         match self {
             Self::Leasehold(client) => {
                 client.mutex(name).acquire().await?.release().await?;
-            }
-            Self::Remembered(client) => {
-                // Longer than the run: otherwise the first names would be gone before the last.
-                let lock = client.mutex(name).remember(Duration::from_mins(30));
-                lock.acquire().await?.release().await?;
             }
             Self::Plain(connection) => {
                 let mut set = redis::cmd("SET");

@@ -116,14 +116,9 @@ fn fleet(server: &RedisServer, of_ours: usize) -> Outcome<Vec<Worker>> {
 
 fn fleets(server: &RedisServer) -> Outcome<Table> {
     let title = "Redisson: entries of a fleet of 8 processes that want one lock";
-    let titles = [
-        "fleet",
-        "entries/s",
-        "of them ours",
-        "of them Java's",
-        "least share of one of ours",
-        "of one JVM",
-    ];
+    let titles = "fleet | entries/s | of them ours | of them Java's | least share of one of ours | \
+         of one JVM";
+    let titles: Vec<&str> = titles.split(" | ").collect();
     let mut table = Table::new(title, &titles);
     for (name, of_ours) in [("8 of ours", 8), ("4 of ours, 4 JVMs", 4), ("8 JVMs", 0)] {
         let mut fleet = fleet(server, of_ours)?;

@@ -41,14 +41,9 @@ pub(crate) async fn run_waiters() -> Outcome {
 }
 
 fn print(what: &str, cost: &Cost) {
-    let heads = [
-        "",
-        "memory each, client",
-        "memory each, server",
-        "calls/s idle",
-        "server CPU idle",
-        "client CPU idle",
-    ];
+    let heads = " | memory each, client | memory each, server | calls/s idle | server CPU idle | \
+         client CPU idle";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&format!("Scale: {MANY} {what} in one process"), &heads);
     table.row(cost.cells(what));
     println!("{table}");

@@ -73,12 +73,7 @@ async fn h7_a_holder_takes_its_lease_back_from_nodes_that_have_all_forgotten_it(
         must(server.restart(Data::Dropped));
     }
     // The keeper does it at the latest; the test does it now, so that nobody else is first.
-    soon(async {
-        while guard.renew().await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    until("it is renewed", async || guard.renew().await.is_ok()).await;
     assert!(must(soon(two.mutex(&name).try_acquire()).await).is_none());
     assert_eq!(guard.token(), token);
     must(guard.release().await);
@@ -118,12 +113,7 @@ async fn h7_with_the_guard_nobody_else_is_first_when_all_nodes_have_forgotten() 
     }
     let refused = soon(two.mutex(&name).try_acquire()).await;
     assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
-    soon(async {
-        while guard.renew().await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    until("it is renewed", async || guard.renew().await.is_ok()).await;
     for index in 0..3 {
         fleet.until(index, &name, |status| status.holders.len() == 1).await;
     }

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::admin::ClientId;
+use leasehold::Client;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::{Capabilities, Inbox, Store, Subscription};
+use leasehold::store::Store;
 use leasehold::time::{Clock, FakeClock};
-use leasehold::{Client, LockName};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject, must};
 use tokio::sync::watch;
@@ -73,30 +72,13 @@ impl Way {
 }
 
 impl Store for Way {
-    fn capabilities(&self) -> Capabilities {
-        self.node.capabilities()
-    }
+    leasehold_testkit::passes_on!(node: capabilities, inbox, publish, subscribe);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(async {
             self.pass().await?;
             self.node.execute(operation).await
         })
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.node.inbox(client)
-    }
-
-    fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.node.publish(name, message)
-    }
-
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        self.node.subscribe(name)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::poll;
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
+use leasehold::store::{Memory, Quorum, Store};
 use leasehold::time::FakeClock;
 use leasehold_core::{Action, Answer, BoxFuture, End, Operation, Reply};
 use leasehold_testkit::harness::request;
@@ -70,16 +70,10 @@ impl Node {
 }
 
 impl Store for Node {
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
-    }
+    leasehold_testkit::passes_on!(memory: capabilities, inbox);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(self.pass(operation))
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.memory.inbox(client)
     }
 }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::admin::ClientId;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::{Capabilities, Memory, Store};
 use leasehold::time::FakeClock;
 use leasehold_core::{Action, Answer, BoxFuture, Operation};
 use leasehold_testkit::{SharedStore, Subject};
@@ -20,6 +19,8 @@ struct Claims {
 }
 
 impl Store for Claims {
+    leasehold_testkit::passes_on!(inner: inbox);
+
     fn capabilities(&self) -> Capabilities {
         let mut can = self.inner.capabilities();
         can.claims_first = self.come_first;
@@ -37,10 +38,6 @@ impl Store for Claims {
             return Box::pin(async { Err(error) });
         }
         self.inner.execute(operation)
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.inner.inbox(client)
     }
 }
 

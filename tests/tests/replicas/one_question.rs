@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::admin::{ClientId, HolderId};
+use leasehold::admin::HolderId;
 use leasehold::error::StoreError;
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::{Capabilities, Memory, Store};
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, Guard, LockName};
 use leasehold_core::{Action, Answer, BoxFuture, Operation};
@@ -68,6 +68,8 @@ impl Slow {
 }
 
 impl Store for Slow {
+    leasehold_testkit::passes_on!(inner: inbox);
+
     fn capabilities(&self) -> Capabilities {
         let mut can = self.inner.capabilities();
         can.claims_first = true;
@@ -76,10 +78,6 @@ impl Store for Slow {
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(self.pass(operation))
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.inner.inbox(client)
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Verb {
         knows: bool,
         closes: bool,
         cooldown_ms: u64,
-        remember_ms: u64,
+        done_ms: u64,
     },
     Keep {
         knows: bool,
@@ -43,6 +43,7 @@ pub(super) enum Verb {
         brings_place: bool,
         ballot: Option<i64>,
         claims: bool,
+        once_per_ms: Option<u64>,
     },
     /// Takes over the lease of another client.
     TakeOver {
@@ -69,8 +70,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let verb = prop_oneof![
         7 => (any::<bool>(), any::<bool>(), prop_oneof![4 => Just(0u64), 1 => Just(7_000)],
               prop_oneof![4 => Just(0u64), 1 => Just(20_000)])
-            .prop_map(|(knows, closes, cooldown_ms, remember_ms)| {
-                Verb::End { knows, closes, cooldown_ms, remember_ms }
+            .prop_map(|(knows, closes, cooldown_ms, done_ms)| {
+                Verb::End { knows, closes, cooldown_ms, done_ms }
             }),
         4 => (any::<bool>(), prop::option::weighted(0.6, (0u16..3, ahead)))
             .prop_map(|(knows, describes)| Verb::Keep { knows, describes }),
@@ -78,9 +79,9 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
         2 => Just(Verb::Set),
         9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, ballot),
-              prop::bool::weighted(0.03))
-            .prop_map(|(waits, brings_place, ballot, claims)| {
-                Verb::Take { waits, brings_place, ballot, claims }
+              prop::bool::weighted(0.03), prop::option::weighted(0.3, Just(9_000)))
+            .prop_map(|(waits, brings_place, ballot, claims, once_per_ms)| {
+                Verb::Take { waits, brings_place, ballot, claims, once_per_ms }
             }),
         1 => (0u8..5).prop_map(|from| Verb::TakeOver { from }),
     ];
@@ -109,6 +110,10 @@ pub(super) struct History {
 
 fn id(client: u8, attempt: u64) -> HolderId {
     HolderId { client: ClientId(u128::from(client)), attempt }
+}
+
+fn now(now_us: u64) -> Now {
+    Now { lease_us: now_us, token_us: now_us }
 }
 
 fn last_of<T: Copy>(known: &[(HolderId, T)], id: HolderId) -> Option<T> {
@@ -157,7 +162,7 @@ impl History {
             server.pass(3 * TOLERANCE_MS);
             return Ok(());
         }
-        self.record.expire(now_ms);
+        self.record.expire(now(now_ms * 1_000));
         self.compare_keys(server, now_ms)
     }
 
@@ -174,7 +179,8 @@ impl History {
         });
         let asked = record.queue.values().map(|waiter| waiter.asked_ms + ask_ms + window_ms);
         let shares = record.shares.values().map(|share| share.deadline_ms);
-        let lists = [record.queue_until_ms, record.closed_until_ms];
+        let last_ms = record.last.as_ref().map_or(0, |last| last.until_ms);
+        let lists = [record.queue_until_ms, record.closed_until_ms, last_ms];
         let mut times = gate.chain(asked).chain(shares).chain(lists);
         times.any(|at_ms| at_ms.abs_diff(now_ms) < TOLERANCE_MS)
     }
@@ -189,6 +195,7 @@ impl History {
             ("", self.record.gate.as_ref().map(|gate| gate.until_ms)),
             (":q", (!self.record.queue.is_empty()).then_some(queue_ms)),
             (":x", (!self.record.closed.is_empty()).then_some(closed_ms)),
+            (":d", self.record.last.as_ref().map(|last| last.until_ms)),
         ];
         for (suffix, until_ms) in lives {
             let (ours, theirs) =
@@ -222,7 +229,7 @@ impl History {
         verb: Verb,
     ) -> Result<(), String> {
         let now_us = server.now_us();
-        let now = Now { lease_us: now_us, token_us: now_us };
+        let now = now(now_us);
         let Some(action) = self.action(id, mode, verb, now_us) else {
             return if mode == Mode::Exclusive { self.set(server, id, now) } else { Ok(()) };
         };
@@ -253,10 +260,10 @@ impl History {
         let take = Take::new(request.clone(), ttl);
         Some(match verb {
             Verb::Set => return None,
-            Verb::End { knows, closes, cooldown_ms, remember_ms } => {
+            Verb::End { knows, closes, cooldown_ms, done_ms } => {
                 let span = Duration::from_millis;
                 let end = End::new(request).with_known(known(knows)).with_closes(closes);
-                Action::End(end.with_cooldown(span(cooldown_ms)).with_remember(span(remember_ms)))
+                Action::End(end.with_cooldown(span(cooldown_ms)).with_done(span(done_ms)))
             }
             Verb::Keep { knows, describes } => {
                 let description = describes.zip(token).map(|((times, ahead_us), token)| {
@@ -270,13 +277,14 @@ impl History {
             }
             Verb::Look => Action::Look { limit: 100 },
             Verb::Revoke { force } => Action::Revoke { id, force },
-            Verb::Take { waits, brings_place, ballot, claims } => {
+            Verb::Take { waits, brings_place, ballot, claims, once_per_ms } => {
                 let highest = self.counter.max(now_us);
                 let ballot = ballot.filter(|_| self.kind == 0);
                 let ballot = ballot.map(|above| highest.saturating_add_signed(above));
                 let waits = waits && ballot.is_none();
                 let place = last_of(&self.places, id).filter(|_| brings_place && waits);
                 let take = take.with_waits(waits).with_place(place).with_ballot(ballot);
+                let take = take.with_once_per(once_per_ms.map(Duration::from_millis));
                 Action::Take(take.with_claim(token.filter(|_| claims)))
             }
             Verb::TakeOver { from } => {
@@ -289,7 +297,7 @@ impl History {
     /// Whether an end is done by comparing the value of the gate alone.
     fn delete(&mut self, action: &Action, now: Now) -> bool {
         let Action::End(end) = action else { return false };
-        if end.closes || !end.cooldown.is_zero() || !end.remember.is_zero() {
+        if end.closes || !end.cooldown.is_zero() || !end.done.is_zero() {
             return false;
         }
         let (token, info) = match &end.known {

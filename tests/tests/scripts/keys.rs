@@ -11,6 +11,7 @@ pub(super) struct Keys {
     /// Requests of shared holds, with their tokens.
     pub(super) shares: Vec<(String, String)>,
     pub(super) closed: Vec<String>,
+    pub(super) last: Option<String>,
 }
 
 impl Keys {
@@ -25,6 +26,7 @@ impl Keys {
         let mut shares: Vec<_> = shares.collect();
         shares.sort_unstable();
         let closed = record.closed.iter().map(ToString::to_string);
-        Self { gate, queue: queue.collect(), shares, closed: closed.collect() }
+        let last = record.last.as_ref().map(text::last);
+        Self { gate, queue: queue.collect(), shares, closed: closed.collect(), last }
     }
 }

@@ -75,7 +75,7 @@ impl Server {
     /// Time passes: what expires lives for less long.
     pub(super) fn pass(&mut self, span_ms: u64) {
         self.passed_ms += span_ms;
-        for suffix in ["", ":q", ":w", ":h", ":x"] {
+        for suffix in ["", ":q", ":w", ":h", ":x", ":d"] {
             let key = format!("{GATE}{suffix}");
             let left_ms: i64 = self.query(&["PTTL", &key]);
             if left_ms >= 0 {
@@ -159,6 +159,7 @@ impl Server {
             queue: pairs.into_iter().map(|(request, place)| (place, request)).collect(),
             shares,
             closed: self.query(&["LRANGE", &format!("{GATE}:x"), "0", "-1"]),
+            last: self.query(&["GET", &format!("{GATE}:d")]),
         }
     }
 

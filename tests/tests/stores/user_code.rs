@@ -9,7 +9,7 @@ use leasehold::admin::ClientId;
 use leasehold::blocking::wait;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::event::Event;
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::{Inbox, Memory, Store};
 use leasehold::time::FakeClock;
 use leasehold::{Client, Error, LossReason};
 use leasehold_core::{Answer, BoxFuture, Operation};
@@ -92,9 +92,7 @@ fn a_callback_may_let_go_of_another_lease() {
 struct Deadly(Memory);
 
 impl Store for Deadly {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
+    leasehold_testkit::passes_on!(0: capabilities);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         match operation {

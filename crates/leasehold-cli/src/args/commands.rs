@@ -11,7 +11,7 @@ use leasehold::{FencingToken, LockName};
 use rustix::process::Pid;
 
 use super::shared::{EndArgs, LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
-use super::values::{duration, listen, name, pid, span, ttl};
+use super::values::{duration, listen, name, once_per, pid, span, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -20,6 +20,12 @@ pub(crate) struct Run {
     /// Write a name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
+    /// Runs CMD only if no run of NAME has succeeded that began less than this long ago. All
+    /// machines and the clock of the store count. Otherwise a line says who did it, and the exit
+    /// code is 0, or that of -E. A run succeeds if CMD ends with 0 under the lease. Any other run
+    /// leaves nothing, so the next one starts at once
+    #[arg(long, value_name = "DURATION", value_parser = once_per)]
+    pub(crate) once_per: Option<Duration>,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
     #[command(flatten)]

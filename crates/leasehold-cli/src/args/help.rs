@@ -18,7 +18,7 @@ A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare nu
 
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
-  leasehold run nightly-report -n -E 0 --min-hold 30s --max-hold 1h -- ./report.sh
+  leasehold run nightly-report -n -E 0 --once-per 20h --max-hold 1h -- ./report.sh
                                                                 once, from ten crontabs
   leasehold run account/7 account/3 -- ./transfer.sh            both or none
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone

@@ -9,7 +9,7 @@ use leasehold::time::show_duration;
 use rustix::process::Signal;
 
 use super::values::{duration, lease_span, permits, span, ttl};
-use crate::report::{BUSY, Failure, Verbosity};
+use crate::report::{Failure, Verbosity};
 use crate::signals::ending_signal;
 use crate::store_choice::{Choice, choose};
 use crate::store_url::StoreUrl;
@@ -63,9 +63,9 @@ pub(crate) struct LockArgs {
     pub(crate) label: Option<String>,
     #[command(flatten)]
     pub(crate) hold: HoldArgs,
-    /// The exit code for busy or timed out
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = BUSY)]
-    pub(crate) busy_exit: u8,
+    /// The exit code for busy or timed out [default: 75], and for done already [default: 0]
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub(crate) busy_exit: Option<u8>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
@@ -106,7 +106,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// For how long a name is held, at least and at most, and for how long it is remembered.
+/// For how long a name is held, at least and at most.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
     /// Keeps the name from others for at least this time from the start, even if the work ends
@@ -117,10 +117,6 @@ pub(crate) struct HoldArgs {
     /// (alias: --at-most)
     #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
     pub(crate) max_hold: Option<Limit>,
-    /// Remembers the last holder of the name for at least this long from the start of the hold, so
-    /// `show` says when a job ran last. Without this option, the store forgets that after 2 min
-    #[arg(long, value_name = "DURATION", value_parser = remember)]
-    pub(crate) remember: Option<Duration>,
 }
 
 impl HoldArgs {
@@ -142,10 +138,6 @@ impl HoldArgs {
 fn least(text: &str) -> Result<Limit, String> {
     let span = lease_span(text, |options, span| options.min_hold = Some(span))?;
     Ok(Limit { option: "--min-hold", text: text.to_owned(), span })
-}
-
-fn remember(text: &str) -> Result<Duration, String> {
-    lease_span(text, |options, span| options.remember = Some(span))
 }
 
 fn most(text: &str) -> Result<Limit, String> {

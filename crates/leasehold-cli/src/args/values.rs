@@ -53,11 +53,9 @@ fn number(digits: &str) -> Result<u32, String> {
 /// Reads a span. A bare number means seconds, as for flock(1) and timeout(1).
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let is_bare = text.ends_with(|last: char| last.is_ascii_digit());
-    let parsed = match is_bare && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        true => parse_duration(&format!("{text}s")),
-        false => parse_duration(text),
-    };
-    parsed.map_err(|refusal| refusal.to_string())
+    let is_number = is_bare && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let unit = if is_number { "s" } else { "" };
+    parse_duration(&format!("{text}{unit}")).map_err(|refusal| refusal.to_string())
 }
 
 /// Reads a ttl.
@@ -74,6 +72,11 @@ pub(super) fn lease_span(
     set(&mut options, span);
     options.check().map_err(|refusal| refusal.to_string())?;
     Ok(span)
+}
+
+/// Reads the span in which one run is enough.
+pub(super) fn once_per(text: &str) -> Result<Duration, String> {
+    lease_span(text, |options, span| options.once_per = Some(span))
 }
 
 /// Reads an address with a port.

@@ -285,7 +285,8 @@ impl<'a> LeasedCommand<'a> {
         let ignores = self.spec.end.on_lost == OnLost::Ignore;
         let mut was_lost = self.was_lost();
         let names = names(&self.guard);
-        match self.guard.release().await {
+        let (guard, has_succeeded) = (self.guard, matches!(own_end, Ok(0)) && !was_lost);
+        match if has_succeeded { guard.done().await } else { guard.release().await } {
             Ok(()) => {}
             Err(Error::Lost { .. }) if was_lost => {} // said already
             Err(Error::Lost { reason, token, .. }) => {

@@ -11,7 +11,8 @@ use crate::runtime::block_on;
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
     let kill_after = args.end.kill_after(args.lock.ttl)?;
-    let options = lease_options(&args.lock, kill_after, label_of_command(&args.command))?;
+    let mut options = lease_options(&args.lock, kill_after, label_of_command(&args.command))?;
+    options.once_per = args.once_per;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };

@@ -1,6 +1,6 @@
-//! `leasehold show`: who holds one lock, who waits for it, and who released it last.
+//! `leasehold show`: who holds one lock, who waits for it, and which run succeeded last.
 
-use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Waiter};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
@@ -68,8 +68,8 @@ fn is_held_with(token: FencingToken, status: &Status) -> bool {
 
 fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
     if status.is_free() {
-        let last = status.last_holder.as_ref().map(last).unwrap_or_default();
-        print(format_args!("{} is free{last}", escaped(name.as_str())))?;
+        let last = status.last_holder.as_ref().map_or_else(String::new, |last| format!("; {last}"));
+        print(escaped(&format!("{name} is free{last}")))?;
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
@@ -116,10 +116,4 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
         show_duration(waiter.waited),
         waiter.info.label.clone().unwrap_or_default(),
     ]
-}
-
-/// Who released the lock last, in words.
-fn last(last: &LastHolder) -> String {
-    let (who, ago) = (last.info.in_words(last.id), show_duration(last.ended_ago));
-    escaped(&format!("; {who} released it last, {ago} ago"))
 }

@@ -99,6 +99,7 @@ struct LastView<'a> {
     holder: HolderId,
     #[serde(flatten)]
     info: &'a HolderInfo,
+    token: String,
     ended: String,
     ended_seconds_ago: f64,
 }
@@ -124,6 +125,7 @@ impl<'a> StatusView<'a> {
             last: status.last_holder.as_ref().map(|last| LastView {
                 holder: last.id,
                 info: &last.info,
+                token: last.token.to_string(),
                 ended: iso(began_ms(seen_ms, last.ended_ago)),
                 ended_seconds_ago: last.ended_ago.as_secs_f64(),
             }),

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::admin::HolderInfo;
+use leasehold::admin::{HoldState, Holder, HolderInfo};
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use leasehold::{Client, Error, Guard, LeaseOptions, Lock, LockName};
 
 use super::describe::{blocker, holder, joined};
 use crate::args::LockArgs;
-use crate::report::Failure;
+use crate::moment::{day_and_time, millis, now_ms};
+use crate::report::{BUSY, Failure};
 
 /// How much longer a lease lasts than `--max-hold` plus the time between TERM and KILL: 5 s. On a
 /// busy machine, a command may start late, and finding its processes may take long. If the command
@@ -32,7 +33,6 @@ pub(crate) fn lease_options(
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
     options.min_hold = args.hold.min_hold()?;
-    options.remember = args.hold.remember;
     options.max_hold = args.hold.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING);
     options.label = args.label.clone().or(usual_label);
     options.check()?;
@@ -77,9 +77,10 @@ pub(super) async fn acquire(
     limit: Option<Duration>,
     client: &Client,
 ) -> Result<Guard, Failure> {
+    let busy_exit = args.busy_exit.unwrap_or(BUSY);
     let granted = match (args.no_wait, limit) {
-        (true, _) => match lock.try_acquire().await? {
-            Some(guard) => Ok(guard),
+        (true, _) => match lock.try_acquire().await.transpose() {
+            Some(granted) => granted,
             None => return Err(busy(names, args, client).await),
         },
         (false, Some(limit)) => lock.acquire_within(limit).await,
@@ -89,7 +90,12 @@ pub(super) async fn acquire(
         Error::Timeout { name, waited, holder: first, others, .. } => {
             let by = first.map(|first| format!(", {}", holder(&first, others as usize)));
             let (waited, by) = (show_duration(waited), by.unwrap_or_default());
-            Failure::expected(args.busy_exit, format!("{name}: still busy after {waited}{by}"))
+            Failure::expected(busy_exit, format!("{name}: still busy after {waited}{by}"))
+        }
+        Error::AlreadyDone { name, last, next_in, .. } => {
+            let (exit, next_ms) = (args.busy_exit.unwrap_or_default(), now_ms() + millis(next_in));
+            let next = day_and_time(next_ms);
+            Failure::skipped(exit, format!("{name}: {last}; next from {next}"))
         }
         other => other.into(),
     })
@@ -99,11 +105,17 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
     // The lock may be free again by now, or the store may not answer. The refusal still counts.
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
-        if let Some(why) = blocker(mode(args), &status) {
-            return Failure::expected(args.busy_exit, format!("{name} is busy: {why}"));
-        }
+        let Some(why) = blocker(mode(args), &status) else { continue };
+        let (why, exit) = (format!("{name} is busy: {why}"), args.busy_exit.unwrap_or(BUSY));
+        // A job that is started again after a failure does not run, and the user learns why.
+        return match status.holders.iter().find(|it| it.state == HoldState::Cooldown) {
+            Some(Holder { id, .. }) => {
+                Failure::skipped(exit, format!("{why}; to end that: leasehold revoke {name} {id}"))
+            }
+            None => Failure::expected(exit, why),
+        };
     }
-    Failure::expected(args.busy_exit, format!("{} is busy", joined(names)))
+    Failure::expected(args.busy_exit.unwrap_or(BUSY), format!("{} is busy", joined(names)))
 }
 
 /// The variable with the name of the pod, which Kubernetes' downward API usually sets.
@@ -124,10 +136,7 @@ pub(crate) fn label_of_caller() -> Option<String> {
 }
 
 fn with_pod(name: String, pod: Option<String>) -> String {
-    match pod.filter(|pod| !pod.is_empty()) {
-        Some(pod) => format!("{name} in {pod}"),
-        None => name,
-    }
+    pod.filter(|pod| !pod.is_empty()).map_or(name.clone(), |pod| format!("{name} in {pod}"))
 }
 
 /// Returns the label unless a store would refuse it: the user did not choose this label, so it must

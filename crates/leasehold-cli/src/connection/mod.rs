@@ -177,10 +177,7 @@ impl Connection {
     /// A failed release is reported only if a lease was held and not lost. A loss was reported
     /// before, and a command that only waited leaves nothing that blocks others.
     pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
-        let is_lost = match &outcome {
-            Ok(exit) => *exit == report::LOST,
-            Err(failure) => failure.exit == report::LOST,
-        };
+        let is_lost = *outcome.as_ref().unwrap_or_else(|failure| &failure.exit) == report::LOST;
         let holds = self.has_held && !is_lost;
         let limit = if holds { FAREWELL } else { SHORT_FAREWELL };
         let why = tokio::select! {
@@ -224,9 +221,7 @@ async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> S
 fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     match events.wait_reason(names) {
         Some((_, WaitReason::Taken { is_queued: true })) => "left the queue",
-        Some((_, WaitReason::Taken { is_queued: false } | WaitReason::Trouble { .. })) | None => {
-            "gave up"
-        }
+        _ => "gave up",
     }
 }
 

@@ -22,6 +22,7 @@ mod listing;
 mod main_job;
 mod manifests;
 mod nested;
+mod once_per;
 mod operator;
 mod packaging;
 mod peers;

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, Ended, Place, ended, until};
+use crate::harness::{Background, Place, ended, until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
@@ -13,7 +13,7 @@ on_each_store!(
     ls_shows_what_is_held,
     show_with_a_token_answers_whether_that_lease_holds_it,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
-    show_tells_who_released_it_last,
+    show_tells_which_run_succeeded_last,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
     a_waiter_that_is_interrupted_leaves_the_queue,
@@ -23,7 +23,7 @@ on_each_store!(
 on_postgres!(
     ls_shows_what_is_held,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
-    show_tells_who_released_it_last,
+    show_tells_which_run_succeeded_last,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
     a_revoke_by_force_lets_the_next_in_at_once,
@@ -66,22 +66,17 @@ fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Plac
     assert!(status["holders"][0]["left_seconds"].as_f64().unwrap() > 0.0);
 }
 
-fn show_tells_who_released_it_last(place: &Place) {
-    let remembered = ["run", "x", "--label", "nightly", "--remember", "1h", "--", "true"];
-    place.end(&remembered).assert_silent(0);
-    let lines = |table: &Ended| {
-        assert_eq!(table.code, Some(1), "it is free: {table:?}");
-        table.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let [free] = &lines(&place.end(&["show", "x"]))[..] else { panic!() };
-    assert!(free.starts_with("x is free; ") && free.ends_with(" ago"), "{free}");
-    assert!(free.contains(" (nightly) released it last, "), "{free}");
-    let mut holder = place.holder("x", &["--label", "taken away"]);
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token, "--force"]).assert_failed(0, "still be at work");
-    holder.close_stdin();
-    drop(holder);
-    assert_eq!(place.show("x")["last"], Value::Null, "it was not released");
+fn show_tells_which_run_succeeded_last(place: &Place) {
+    let once = ["run", "x", "--label", "nightly", "--once-per", "1h", "--", "true"];
+    place.end(&once).assert_silent(0);
+    let free = place.end(&["show", "x"]);
+    assert_eq!(free.code, Some(1), "it is free: {free:?}");
+    let last = &place.show("x")["last"];
+    assert!(free.stdout.starts_with("x is free; done "), "{free:?}");
+    assert!(free.stdout.contains(&format!(":{} (nightly), token ", last["pid"])), "{free:?}");
+    assert!(free.stdout.ends_with(&format!("{}\n", last["token"].as_str().unwrap())), "{free:?}");
+    place.end(&["run", "x", "--", "true"]).assert_silent(0);
+    assert_eq!(place.show("x")["last"]["token"], last["token"], "it did not ask");
 }
 
 fn show_with_a_token_answers_whether_that_lease_holds_it(place: &Place) {

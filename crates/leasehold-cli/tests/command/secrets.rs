@@ -12,52 +12,25 @@ use crate::harness::{Background, PROGRAM, Place, children, ended, until};
 const SECRETS: [&str; 2] = ["hunter", "5ecret"];
 
 /// URLs as people type them, most of them wrong.
-const URLS: [&str; 44] = [
-    "redis://bob:hunter/5ecret@127.0.0.1:1",
-    "redis://bob:hunter?5ecret@127.0.0.1:1",
-    "redis://bob:hunter#5ecret@127.0.0.1:1",
-    "redis://bob:hunter@5ecret@127.0.0.1:1",
-    "redis://bob:hunter:5ecret@127.0.0.1:1",
-    "redis://bob:hunter 5ecret@127.0.0.1:1",
-    "redis://bob:hunter%2@127.0.0.1:1",
-    "redis://bob:hunter[5ecret@127.0.0.1:1",
-    "redis://bob:hunter://5ecret@127.0.0.1:1",
-    "redis://bob:hunter@127.0.0.1:1",
-    "redis://:hunter@127.0.0.1:1",
-    "redis://hunter@127.0.0.1:1",
-    "redis://hunter5ecret:@127.0.0.1:hunter",
-    "redis://bob:hunter@127.0.0.1:1/5ecret",
-    "redis://bob:hunter@127.0.0.1:x",
-    "redis://bob:hunter@",
-    "redis://bob:hunter",
-    "redis://127.0.0.1:hunter",
-    "redis://127.0.0.1:1:hunter",
-    "redis://127.0.0.1:1/hunter",
-    "redis://127.0.0.1:1?password=hunter",
-    "redis://127.0.0.1:1?hunter",
-    "redis://127.0.0.1:1?timeout=1s&sentinel_user=hunter",
-    "redis://127.0.0.1:1#hunter",
-    "redis://[::1]hunter",
-    "redis://[hunter",
-    "redis:bob:hunter@127.0.0.1:1",
-    "redis:/bob:hunter@127.0.0.1:1",
-    "redis:///bob:hunter@127.0.0.1:1",
-    "redis//bob:hunter@127.0.0.1:1",
-    "redis//hunter@127.0.0.1:1",
-    "bob:hunter@127.0.0.1:1",
-    "hunter@127.0.0.1:1",
-    ":hunter@127.0.0.1:1",
-    " redis://bob:hunter@127.0.0.1:1",
-    "\"redis://bob:hunter@127.0.0.1:1\"",
-    "http://bob:hunter@127.0.0.1:1",
-    "file://bob:hunter@127.0.0.1/c.db",
-    "file:c.db?password=hunter",
-    "redis+galaxy://bob:hunter@127.0.0.1:1",
-    "redis+unix://bob:hunter@/nowhere/redis.sock",
-    "redis+unix://bob:hunter/nowhere/redis.sock",
-    "rediss+sentinel://bob:hunter@127.0.0.1:1",
-    "redis+quorum://bob:hunter@127.0.0.1:1,bob:hunter@127.0.0.1:2",
-];
+const URLS: &str = "redis://bob:hunter/5ecret@127.0.0.1:1|redis://bob:hunter?5ecret@127.0.0.1:1|\
+    redis://bob:hunter#5ecret@127.0.0.1:1|redis://bob:hunter@5ecret@127.0.0.1:1|\
+    redis://bob:hunter:5ecret@127.0.0.1:1|redis://bob:hunter 5ecret@127.0.0.1:1|\
+    redis://bob:hunter%2@127.0.0.1:1|redis://bob:hunter[5ecret@127.0.0.1:1|\
+    redis://bob:hunter://5ecret@127.0.0.1:1|redis://bob:hunter@127.0.0.1:1|\
+    redis://:hunter@127.0.0.1:1|redis://hunter@127.0.0.1:1|\
+    redis://hunter5ecret:@127.0.0.1:hunter|redis://bob:hunter@127.0.0.1:1/5ecret|\
+    redis://bob:hunter@127.0.0.1:x|redis://bob:hunter@|redis://bob:hunter|\
+    redis://127.0.0.1:hunter|redis://127.0.0.1:1:hunter|redis://127.0.0.1:1/hunter|\
+    redis://127.0.0.1:1?password=hunter|redis://127.0.0.1:1?hunter|\
+    redis://127.0.0.1:1?timeout=1s&sentinel_user=hunter|redis://127.0.0.1:1#hunter|\
+    redis://[::1]hunter|redis://[hunter|redis:bob:hunter@127.0.0.1:1|\
+    redis:/bob:hunter@127.0.0.1:1|redis:///bob:hunter@127.0.0.1:1|redis//bob:hunter@127.0.0.1:1|\
+    redis//hunter@127.0.0.1:1|bob:hunter@127.0.0.1:1|hunter@127.0.0.1:1|:hunter@127.0.0.1:1|\
+    \x20redis://bob:hunter@127.0.0.1:1|\"redis://bob:hunter@127.0.0.1:1\"|\
+    http://bob:hunter@127.0.0.1:1|file://bob:hunter@127.0.0.1/c.db|file:c.db?password=hunter|\
+    redis+galaxy://bob:hunter@127.0.0.1:1|redis+unix://bob:hunter@/nowhere/redis.sock|\
+    redis+unix://bob:hunter/nowhere/redis.sock|rediss+sentinel://bob:hunter@127.0.0.1:1|\
+    redis+quorum://bob:hunter@127.0.0.1:1,bob:hunter@127.0.0.1:2";
 
 #[track_caller]
 fn assert_hidden(what: &str, shown: &str) {
@@ -90,14 +63,14 @@ fn print_nothing(url: &str) {
 
 #[test]
 fn no_command_prints_a_password_however_its_url_is_mistyped() {
-    for url in URLS {
+    for url in URLS.split('|') {
         print_nothing(url);
     }
 }
 
 #[test]
 fn no_debug_and_no_error_shows_a_password_however_its_url_is_mistyped() {
-    for url in URLS {
+    for url in URLS.split('|') {
         assert_hidden(url, &shown_url(url));
         let builder = leasehold::Client::builder().url(url);
         assert_hidden(url, &format!("{builder:?} {builder:#?}"));

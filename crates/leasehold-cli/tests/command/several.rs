@@ -31,8 +31,12 @@ fn a_job_that_ended_at_once_is_skipped_until_min_hold_is_over(place: &Place) {
         ended(place.shell(name, &options, "echo ran")).stdout
     };
     assert_eq!(job("hourly", "59m"), "ran\n");
-    assert_eq!(job("hourly", "59m"), "");
+    let skipped = ended(place.shell("hourly", &["-n", "-E", "0"], "echo ran"));
+    skipped.assert_failed(0, "hourly is busy: in cooldown for another 58m");
+    let (_, remedy) = skipped.stderr.trim_end().split_once("; to end that: leasehold ").unwrap();
     assert_eq!(place.show("hourly")["holders"][0]["state"], "cooldown");
+    place.end(&remedy.split(' ').collect::<Vec<_>>()).assert_silent(0);
+    assert_eq!(job("hourly", "59m"), "ran\n");
     assert_eq!(job("brief", "500ms"), "ran\n");
     until("the job runs again", || job("brief", "500ms") == "ran\n");
 }

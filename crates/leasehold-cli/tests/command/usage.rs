@@ -22,7 +22,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["--ttl", "25h"], "ttl"),
         ("x", &["--ttl", "99h"], "'99h' for '--ttl"),
         ("x", &["--min-hold", "90000s"], "'90000s' for '--min-hold"),
-        ("x", &["--remember", "367d"], "'367d' for '--remember"),
+        ("x", &["--once-per", "367d"], "'367d' for '--once-per"),
         ("x", &["-w", "soon"], "is not a duration"),
         ("x", &["--kill-after", "16s"], "half of the ttl"),
         ("x", &["--max-hold", "0s"], "'0s' for '--max-hold"),

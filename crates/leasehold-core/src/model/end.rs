@@ -11,13 +11,19 @@ impl Step<'_> {
         let waited = self.record.leave(id);
         let is_revoked = self.record.is_revoked();
         let held = self.record.is_held_by(id);
+        let token = self.record.hold().filter(|_| held && !is_revoked).and_then(|hold| hold.token);
         if held {
             self.record.gate = None;
+        }
+        if let Some(token) = token.filter(|_| !end.done.is_zero()) {
+            let (request, ended_ms) = (end.request.clone(), self.now.token_us / 1_000);
+            let (began_ms, until_ms) = (ended_ms.min(token / 1_000), ended_ms + millis(end.done));
+            self.record.last = Some(Last { request, token, began_ms, ended_ms, until_ms });
         }
         if end.closes {
             self.close(id);
         }
-        if held && !is_revoked {
+        if held && !is_revoked && !end.cooldown.is_zero() {
             self.cool(end);
         }
         let shared = self.record.shares.remove(&id).is_some();
@@ -28,19 +34,12 @@ impl Step<'_> {
         Reply::Ended(waited || held || shared)
     }
 
-    /// The name stays taken by nobody for a while, or says for a while who held it last.
+    /// The name stays taken by nobody for a while.
     fn cool(&mut self, end: &End) {
-        let (now_ms, times) = (self.now_ms(), self.rules.times);
-        let free_ms = now_ms + millis(end.cooldown);
-        let last_ms = now_ms + millis(end.cooldown.max(end.remember));
-        if last_ms == now_ms {
-            return;
-        }
-        let (id, info) = (end.request.id, (*end.request.info).clone());
-        let last = Some(Last { id, info, ended_ms: now_ms });
-        let awaited_ms = if self.record.queue.is_empty() { 0 } else { free_ms + times.grace_ms };
-        let until_ms = last_ms.max(awaited_ms).max(self.closed_until_ms());
-        let state = State::Cooling { until_ms: free_ms, last };
+        let free_ms = self.now_ms() + millis(end.cooldown);
+        let grace_ms = if self.record.queue.is_empty() { 0 } else { self.rules.times.grace_ms };
+        let until_ms = (free_ms + grace_ms).max(self.closed_until_ms());
+        let state = State::Cooling { until_ms: free_ms, by: Some(end.request.clone()) };
         self.record.gate = Some(Gate { state, until_ms });
     }
 }

@@ -1,11 +1,11 @@
-//! Look: who holds, who waits, who held last. Changes nothing.
+//! Look: who holds, who waits, which run succeeded last. Changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Step;
 use super::record::{Gate, Hold, Share, State};
-use crate::holder::{HoldState, Holder, LastHolder, Mode, Status, Waiter};
+use crate::holder::{HoldState, Holder, Mode, Status, Waiter};
 use crate::request::{Reply, Request};
 use crate::token::FencingToken;
 
@@ -14,7 +14,8 @@ impl Step<'_> {
         let (record, left_ms, limit) = (&self.record, self.left_ms(), limit as usize);
         let mut status = Status::default()
             .with_waiters(self.waiters(limit))
-            .with_waiting(u32::try_from(record.queue.len()).unwrap_or(u32::MAX));
+            .with_waiting(u32::try_from(record.queue.len()).unwrap_or(u32::MAX))
+            .with_last_holder(record.last.as_ref().map(|last| last.seen_at(self.now)));
         match record.gate.as_ref().map(|Gate { state, .. }| state) {
             Some(State::Awaited(hold) | State::Held(hold)) => {
                 status.holders.extend(self.holder(hold, HoldState::Claimed, left_ms));
@@ -23,17 +24,11 @@ impl Step<'_> {
                 status.holders.extend(self.holder(hold, HoldState::Revoked, left_ms));
             }
             Some(State::Shared { .. }) => status.holders = self.sharers(limit),
-            Some(State::Cooling { last: Some(last), .. }) => {
-                let ended_ago = self.now_ms().saturating_sub(last.ended_ms);
-                let holder = Holder::new(last.id, Mode::Exclusive, None)
-                    .with_state(HoldState::Cooldown)
-                    .with_info(last.info.clone())
-                    .with_ttl_left(Duration::from_millis(left_ms));
-                status.holders.extend((left_ms > 0).then_some(holder));
-                let last = LastHolder::new(last.id).with_info(last.info.clone());
-                status.last_holder = Some(last.with_ended_ago(Duration::from_millis(ended_ago)));
+            Some(State::Cooling { by: Some(by), .. }) => {
+                let hold = Hold { id: by.id, token: None, info: (*by.info).clone() };
+                status.holders.extend(self.holder(&hold, HoldState::Cooldown, left_ms));
             }
-            Some(State::Cooling { last: None, .. } | State::Closed) | None => {}
+            Some(State::Cooling { by: None, .. } | State::Closed) | None => {}
         }
         Reply::Status(Box::new(status))
     }

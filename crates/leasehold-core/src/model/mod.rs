@@ -77,7 +77,7 @@ impl Step<'_> {
         rules: Rules,
         work: impl FnOnce(&mut Step<'_>) -> Reply,
     ) -> Outcome {
-        record.expire(now.lease_us / 1_000);
+        record.expire(now);
         let mut step = Step { record, counter, now, rules, messages: Vec::new() };
         let reply = work(&mut step);
         let messages = step.messages;

@@ -14,20 +14,19 @@ pub fn set(
     now: Now,
     (id, ttl_ms): (HolderId, u64),
 ) -> Option<u64> {
-    let now_ms = now.lease_us / 1_000;
-    record.expire(now_ms);
+    record.expire(now);
     *counter = (*counter + 1).max(now.token_us);
     if record.gate.is_some() {
         return None;
     }
     let hold = Hold { id, token: None, info: HolderInfo::default() };
-    record.gate = Some(Gate { state: State::Held(hold), until_ms: now_ms + ttl_ms });
+    record.gate = Some(Gate { state: State::Held(hold), until_ms: now.lease_us / 1_000 + ttl_ms });
     Some(*counter)
 }
 
 /// Ends the hold of a name that nobody awaits, if the gate says just what its holder expects.
 pub fn delete(record: &mut Record, now: Now, expected: &Hold) -> bool {
-    record.expire(now.lease_us / 1_000);
+    record.expire(now);
     let equals = |gate: &Gate| matches!(&gate.state, State::Held(hold) if hold == expected);
     let is_equal = record.gate.as_ref().is_some_and(equals);
     if is_equal {

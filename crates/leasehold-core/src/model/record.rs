@@ -1,11 +1,14 @@
 //! All that a store keeps of one name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::limits::MAX_CLOSED;
-use crate::holder::{ClientId, HolderId, HolderInfo};
+use crate::holder::{ClientId, HolderId, HolderInfo, LastHolder};
 use crate::request::Request;
 use crate::time::Now;
+use crate::token::FencingToken;
 
 /// The record of one name: empty unless the name is taken, awaited, or has just been.
 ///
@@ -25,6 +28,8 @@ pub struct Record {
     pub closed: Vec<HolderId>,
     /// When that is forgotten.
     pub closed_until_ms: u64,
+    /// The last run that has succeeded, if its holder asked the store to keep that.
+    pub last: Option<Last>,
 }
 
 /// The gate of a name that is not simply free.
@@ -44,12 +49,12 @@ pub enum State {
     /// The name is free, but not for the attempts that have ended.
     Closed,
     /// Nobody holds. The name is free from `until_ms` on, but nobody can simply set it: somebody
-    /// waits, or it says who held last.
+    /// may wait.
     Cooling {
         /// When the name is free.
         until_ms: u64,
-        /// Who held last.
-        last: Option<Last>,
+        /// Who held before, if the name cools down by its `min_hold`.
+        by: Option<Request>,
     },
     /// One attempt holds, and nobody waits: the deadline is the end of the gate.
     Held(Hold),
@@ -104,21 +109,37 @@ pub struct Waiter {
     pub asked_ms: u64,
 }
 
-/// Who held last.
+/// A run that has succeeded. Its times are milliseconds of the clock of tokens: they outlive a
+/// restart of the store's machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Last {
-    /// The attempt that held.
-    pub id: HolderId,
-    /// The facts about the holder.
-    pub info: HolderInfo,
+    /// The request that was granted.
+    pub request: Request,
+    /// The token.
+    pub token: u64,
+    /// When the run began.
+    pub began_ms: u64,
     /// When it released.
     pub ended_ms: u64,
+    /// When the store forgets it.
+    pub until_ms: u64,
+}
+
+impl Last {
+    /// The run as it is seen at a time.
+    pub fn seen_at(&self, now: Now) -> LastHolder {
+        let ago_ms = (now.token_us / 1_000).saturating_sub(self.ended_ms);
+        let Request { id, info, .. } = self.request.clone();
+        let (token, ago) = (FencingToken::from_micros(self.token), Duration::from_millis(ago_ms));
+        LastHolder::new(id, token, Arc::unwrap_or_clone(info), ago)
+    }
 }
 
 impl Record {
     /// Whether nothing of the record is worth keeping.
     pub fn is_empty(&self) -> bool {
-        self.gate.is_none() && self.queue.is_empty() && self.closed.is_empty()
+        let Self { gate, queue, closed, last, .. } = self;
+        gate.is_none() && queue.is_empty() && closed.is_empty() && last.is_none()
     }
 
     /// Whether somebody holds or awaits the name, or it is taken by nobody for a while.
@@ -130,7 +151,9 @@ impl Record {
     }
 
     /// Drops what has ended.
-    pub fn expire(&mut self, now_ms: u64) {
+    pub fn expire(&mut self, now: Now) {
+        let now_ms = now.lease_us / 1_000;
+        self.last.take_if(|last| last.until_ms < now.token_us / 1_000);
         self.gate.take_if(|gate| gate.until_ms < now_ms);
         if self.queue_until_ms < now_ms {
             self.queue.clear();

@@ -1,4 +1,4 @@
-//! Revoke: an operator ends the hold of one attempt.
+//! Revoke: an operator ends the hold of one attempt, or the cooldown after it.
 
 use super::Step;
 use super::record::{Gate, State};
@@ -7,6 +7,15 @@ use crate::request::{Message, Reply};
 
 impl Step<'_> {
     pub(super) fn revoke(&mut self, id: HolderId, force: bool) -> Reply {
+        let now_ms = self.now_ms();
+        if let Some(Gate { state: State::Cooling { until_ms, by }, .. }) = &mut self.record.gate
+            && *until_ms > now_ms
+            && by.take_if(|by| by.id == id).is_some()
+        {
+            *until_ms = now_ms;
+            self.serve(None);
+            return Reply::Ended(true);
+        }
         let held = self.record.is_held_by(id);
         let share_until_ms = self.record.shares.get(&id).map(|share| share.deadline_ms);
         if !held && share_until_ms.is_none() {
@@ -36,15 +45,11 @@ impl Step<'_> {
 
     /// The holder may go on until its deadline, which does not move any more.
     fn stop(&mut self) {
-        let grace_ms = self.rules.times.grace_ms;
-        let Some(Gate { state, until_ms }) = &mut self.record.gate else { return };
-        match state {
-            State::Held(hold) => {
-                *state = State::Revoked(hold.clone());
-                *until_ms += grace_ms;
-            }
-            State::Awaited(hold) => *state = State::Revoked(hold.clone()),
-            State::Closed | State::Cooling { .. } | State::Revoked(_) | State::Shared { .. } => {}
+        self.expect_waiters();
+        if let Some(Gate { state, .. }) = &mut self.record.gate
+            && let State::Awaited(hold) = state
+        {
+            *state = State::Revoked(hold.clone());
         }
     }
 }

@@ -122,10 +122,9 @@ impl Step<'_> {
             _ if !self.record.queue.is_empty() => {
                 // The next client to ask serves the queue.
                 let until_ms = (now_ms + times.grace_ms).max(self.closed_until_ms());
-                let state = State::Cooling { until_ms: now_ms, last: self.last().cloned() };
+                let state = State::Cooling { until_ms: now_ms, by: None };
                 self.record.gate = Some(Gate { state, until_ms });
             }
-            (Some(Gate { state: State::Cooling { last: Some(_), .. }, .. }), None) => {}
             _ if !self.record.closed.is_empty() => {
                 let until_ms = self.closed_until_ms();
                 self.record.gate = Some(Gate { state: State::Closed, until_ms });
@@ -156,19 +155,13 @@ impl Step<'_> {
         }
         let until_ms = self.now_ms() + self.rules.times.closed_ms;
         let until_ms = self.record.close(id, until_ms);
-        let grace_ms = self.rules.times.grace_ms;
         match &mut self.record.gate {
             None => self.record.gate = Some(Gate { state: State::Closed, until_ms }),
             Some(Gate { state: State::Closed, until_ms: end_ms }) => {
                 *end_ms = (*end_ms).max(until_ms);
             }
             // Its release has to leave the closed gate behind.
-            Some(Gate { state: state @ State::Held(_), until_ms: end_ms }) => {
-                if let State::Held(hold) = state {
-                    *state = State::Awaited(hold.clone());
-                    *end_ms += grace_ms;
-                }
-            }
+            Some(Gate { state: State::Held(_), .. }) => self.expect_waiters(),
             Some(Gate { state: State::Cooling { .. }, until_ms: end_ms }) => {
                 *end_ms = (*end_ms).max(until_ms);
             }

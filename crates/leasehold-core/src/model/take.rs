@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Step;
 use super::limits::MAX_WAITING;
-use super::record::{Gate, Last, State, Waiter};
+use super::record::{Gate, State, Waiter};
 use crate::bugs::{self, Bug};
 use crate::holder::{LOCK_CAPACITY, Mode};
 use crate::request::{Grant, Place, Refusal, Reply, Take};
@@ -29,6 +29,15 @@ impl Step<'_> {
         if self.record.closed.contains(&id) {
             self.record.leave(id);
             return Reply::Closed;
+        }
+        if let (Some(span), Some(last)) = (take.once_per, &self.record.last) {
+            let next_ms = last.began_ms + millis(span);
+            let left_ms = next_ms.saturating_sub(self.now.token_us / 1_000);
+            if left_ms > 0 {
+                let last = Box::new(last.seen_at(self.now));
+                self.record.leave(id);
+                return Reply::Done { last, next_in: Duration::from_millis(left_ms) };
+            }
         }
         if let Some(reply) = self.take_again(take) {
             return reply;
@@ -188,7 +197,7 @@ impl Step<'_> {
 
     /// The holder learns at its end that somebody waits, and the gate keeps newcomers out until the
     /// first waiter has asked.
-    fn expect_waiters(&mut self) {
+    pub(super) fn expect_waiters(&mut self) {
         let grace_ms = self.rules.times.grace_ms;
         let Some(Gate { state, until_ms }) = &mut self.record.gate else { return };
         match state {
@@ -229,18 +238,6 @@ impl Step<'_> {
     pub(super) fn is_shut(&self) -> bool {
         let is_shared = matches!(self.record.gate, Some(Gate { state: State::Shared { .. }, .. }));
         self.rules.grants_after_ms().is_some() || !is_shared && self.left_ms() > 0
-    }
-
-    /// Who held last, if the gate says so.
-    pub(super) fn last(&self) -> Option<&Last> {
-        match &self.record.gate.as_ref()?.state {
-            State::Cooling { last, .. } => last.as_ref(),
-            State::Awaited(_)
-            | State::Closed
-            | State::Held(_)
-            | State::Revoked(_)
-            | State::Shared { .. } => None,
-        }
     }
 
     /// Whether a request fits beside those that hold.

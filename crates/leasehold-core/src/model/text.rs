@@ -15,8 +15,10 @@
 //! | `w` HOLD | held, and somebody may wait |
 //! | `r` HOLD | held, and revoked by an operator |
 //! | `s` USED CAPACITY | shared |
-//! | `k` FREE \[ATTEMPT ENDED FACTS] | nobody's until FREE (ms); who held last, until when |
+//! | `k` FREE \[REQUEST] | nobody's until FREE (ms), by the `min_hold` of this request |
 //! | `x` | free, but not for the attempts that have ended |
+//!
+//! The last run that has succeeded is BEGAN (ms), ENDED (ms), its token, and REQUEST.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -163,17 +165,29 @@ pub fn held(id: HolderId, known: Option<&Description>) -> String {
     hold('h', id, known.map(|known| (known.token.micros(), &known.info)))
 }
 
+/// What is kept of the last run that has succeeded, but for when it is forgotten.
+pub fn last(Last { request: asked, token, began_ms, ended_ms, .. }: &Last) -> String {
+    format!("{began_ms} {ended_ms} {token} {}", request(asked))
+}
+
+/// Reads what is kept of the last run, until `until_ms`.
+pub fn read_last(text: &str, until_ms: u64) -> Option<Last> {
+    let mut words = text.splitn(4, ' ');
+    let mut number = || words.next()?.parse().ok();
+    let (began_ms, ended_ms, token) = (number()?, number()?, number()?);
+    Some(Last { request: read_request(words.next()?)?, token, began_ms, ended_ms, until_ms })
+}
+
 /// What a gate says. `used` is how much of the capacity is taken, if it is shared.
 pub fn gate(state: &State, used: u32) -> String {
     let of = |state, Hold { id, token, info }: &Hold| hold(state, *id, token.map(|it| (it, info)));
     match state {
         State::Awaited(holder) => of('w', holder),
         State::Closed => "x".to_owned(),
-        State::Cooling { until_ms, last } => {
+        State::Cooling { until_ms, by } => {
             let mut text = format!("k {until_ms}");
-            if let Some(Last { id, info, ended_ms }) = last {
-                push(&mut text, format_args!(" {id} {ended_ms}"));
-                push_facts(&mut text, info);
+            if let Some(by) = by {
+                push(&mut text, format_args!(" {}", request(by)));
             }
             text
         }
@@ -189,17 +203,9 @@ pub fn read_gate(text: &str) -> Option<State> {
     Some(match state {
         "h" => State::Held(read_hold(rest)?),
         "k" => {
-            let (until, last) = word(rest);
-            let last = match last {
-                "" => None,
-                last => {
-                    let (id, rest) = word(last);
-                    let (ended, facts) = word(rest);
-                    let (id, ended_ms) = (id.parse().ok()?, ended.parse().ok()?);
-                    Some(Last { id, info: read_facts(facts)?, ended_ms })
-                }
-            };
-            State::Cooling { until_ms: until.parse().ok()?, last }
+            let (until, by) = word(rest);
+            let by = if by.is_empty() { None } else { Some(read_request(by)?) };
+            State::Cooling { until_ms: until.parse().ok()?, by }
         }
         "r" => State::Revoked(read_hold(rest)?),
         "s" => State::Shared { capacity: rest.split_once(' ')?.1.parse().ok()? },
@@ -226,6 +232,9 @@ impl Record {
         }
         for id in &self.closed {
             line(format_args!("\nclosed {} {id}", self.closed_until_ms));
+        }
+        if let Some(run) = &self.last {
+            line(format_args!("\nlast {} {}", run.until_ms, last(run)));
         }
         text
     }
@@ -272,6 +281,7 @@ impl Record {
                 self.closed_until_ms = first;
                 self.closed.push(rest.parse().ok()?);
             }
+            "last" => self.last = Some(read_last(rest, first)?),
             _ => return None,
         }
         Some(())
@@ -314,12 +324,12 @@ mod tests {
             let told = info.clone().with_passed_on(PassedOn { times: 3, after });
             let hold = Hold { id: id(1), token: Some(5), info: told };
             let fresh = Hold { id: id(1), token: None, info: HolderInfo::default() };
-            let last = Last { id: id(2), info: info.clone(), ended_ms: 4 };
+            let by = Request::new(id(2), Mode::Exclusive, info.clone());
             let states = [
                 State::Awaited(hold.clone()),
                 State::Closed,
-                State::Cooling { until_ms: 3, last: None },
-                State::Cooling { until_ms: 3, last: Some(last) },
+                State::Cooling { until_ms: 3, by: None },
+                State::Cooling { until_ms: 3, by: Some(by) },
                 State::Held(fresh),
                 State::Revoked(hold),
                 State::Shared { capacity: 7 },
@@ -333,6 +343,9 @@ mod tests {
                 record.queue_until_ms = 10;
                 record.shares.insert(id(3), Share { request, token: 6, deadline_ms: 12 });
                 record.close(id(4), 60);
+                let (began_ms, ended_ms, until_ms) = (1, 2, 3);
+                let request = Request::new(id(5), Mode::Exclusive, info.clone());
+                record.last = Some(Last { request, token: 8, began_ms, ended_ms, until_ms });
                 assert_eq!(Record::from_text(&record.to_text()).as_ref(), Ok(&record));
             }
         }

@@ -24,13 +24,7 @@ impl From<&Reply> for NodeVote {
             Reply::Closed | Reply::NotHeld => Self::NotHeld,
             Reply::Refused(refusal) => Self::Refused(*refusal),
             Reply::Revoked => Self::Revoked,
-            Reply::Busy { .. }
-            | Reply::Ended(_)
-            | Reply::Many(_)
-            | Reply::Names(_)
-            | Reply::Page(_)
-            | Reply::Queued(_)
-            | Reply::Status(_) => Self::Nothing,
+            _ => Self::Nothing,
         }
     }
 }

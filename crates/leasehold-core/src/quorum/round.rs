@@ -55,10 +55,7 @@ impl Vote {
     }
 
     fn is_refusal(self) -> bool {
-        match self {
-            Self::Busy(_) | Self::Closed | Self::Refused(_) => true,
-            Self::Granted(_) | Self::Open | Self::Silent(_) => false,
-        }
+        matches!(self, Self::Busy(_) | Self::Closed | Self::Refused(_))
     }
 }
 
@@ -117,7 +114,7 @@ impl Round {
     pub fn refusal(&self) -> Option<Refusal> {
         self.votes.iter().find_map(|vote| match vote {
             Vote::Refused(refusal) => Some(*refusal),
-            Vote::Busy(_) | Vote::Closed | Vote::Granted(_) | Vote::Open | Vote::Silent(_) => None,
+            _ => None,
         })
     }
 
@@ -197,8 +194,7 @@ impl Round {
             .iter()
             .filter_map(|vote| match vote {
                 Vote::Busy(retry_after) => Some(*retry_after),
-                Vote::Closed | Vote::Granted(_) | Vote::Open => None,
-                Vote::Refused(_) | Vote::Silent(_) => None,
+                _ => None,
             })
             .collect();
         busy.sort_unstable();

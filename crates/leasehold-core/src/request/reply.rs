@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::holder::{ClientId, Status};
+use crate::holder::{ClientId, LastHolder, Status};
 use crate::name::LockName;
 use crate::page::Page;
 use crate::setters::setters;
@@ -45,6 +45,13 @@ pub enum Reply {
     },
     /// This attempt has ended: a request came late, or the caller needs a new attempt.
     Closed,
+    /// A run has succeeded that began less than [`once_per`](super::Take::once_per) ago.
+    Done {
+        /// That run.
+        last: Box<LastHolder>,
+        /// The time until a run may begin again.
+        next_in: Duration,
+    },
     /// Whether there was a hold or a wait to end.
     Ended(bool),
     /// The attempt holds the name.

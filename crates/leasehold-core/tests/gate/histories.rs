@@ -275,7 +275,7 @@ impl History {
         let (record, now_ms) = (&self.store.record, self.store.now_ms);
         assert_eq!(Record::from_text(&record.to_text()).as_ref(), Ok(record), "as a row");
         let mut live = record.clone();
-        live.expire(now_ms);
+        live.expire(self.store.now());
         let holders = holders(&live, now_ms);
         for (id, promise) in &self.promises {
             let held = holders.get(id).copied();
@@ -334,7 +334,7 @@ impl History {
         let waiting = self.store.record.queue.values().map(|waiter| waiter.request.id);
         assert_eq!(waiting.filter(|id| lives(*id)).collect::<Vec<_>>(), [], "never granted");
         self.pass(TTL_MS + Times::USUAL.queue_ms + Times::USUAL.closed_ms);
-        self.store.record.expire(self.store.now_ms);
+        self.store.record.expire(self.store.now());
         assert!(self.store.record.is_empty(), "{:?}", self.store.record);
     }
 }

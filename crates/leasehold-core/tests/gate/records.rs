@@ -1,8 +1,9 @@
 //! What one step does to a record, where no order of events matters: who waits, who is served.
 
+use std::time::Duration;
+
 use leasehold_core::model::{self, BATCH, Gate, Hold, MAX_WAITING, Record, State, Times, Waiter};
-use leasehold_core::{Action, End};
-use leasehold_core::{HoldState, HolderInfo, Mode, Refusal, Reply, Request};
+use leasehold_core::{Action, End, HoldState, HolderInfo, Mode, Refusal, Reply, Request, Take};
 
 use super::state::{id, span};
 use super::store::{
@@ -114,41 +115,89 @@ fn a_share_that_is_not_kept_ends_and_makes_room() {
 }
 
 #[test]
-fn a_name_cools_down_and_says_who_held_it_last() {
-    let mut store = Store::new();
-    store.take(1, Mode::Exclusive);
+fn a_name_cools_down_until_its_time_is_over_or_an_operator_ends_that() {
     let info = HolderInfo::new("host", 7);
-    let request = Request::new(id(1), Mode::Exclusive, info.clone());
-    let end = End::new(request).with_cooldown(span(10_000)).with_remember(span(60_000));
-    store.step(&Action::End(end));
-    let cooling = &store.look().holders[0];
+    let cool = |store: &mut Store| {
+        store.take(1, Mode::Exclusive);
+        let request = Request::new(id(1), Mode::Exclusive, info.clone());
+        store.step(&Action::End(End::new(request).with_cooldown(span(10_000))));
+    };
+    let mut store = Store::new();
+    cool(&mut store);
+    let status = store.look();
+    let cooling = &status.holders[0];
     assert_eq!((cooling.state, &cooling.info), (HoldState::Cooldown, &info));
     assert_eq!((cooling.token, cooling.ttl_left), (None, span(10_000)));
+    assert_eq!(status.last_holder, None, "a cooldown says nothing about success");
     assert_eq!(store.attempt(2, Mode::Exclusive), busy(10_000));
     assert!(is_queued(&store.take(2, Mode::Exclusive)));
     store.end(2);
     store.after(10_000);
-    let now = store.now();
-    let quick = model::set(&mut store.record, &mut store.counter, now, (id(3), TTL_MS));
-    assert_eq!(quick, None, "what the gate says is not overwritten by one command");
-    let status = store.look();
-    let last = status.last_holder.expect("it says who held last");
-    assert_eq!((last.id, last.info, last.ended_ago), (id(1), info, span(10_000)));
-    assert_eq!(status.holders, []);
+    assert_eq!(store.look().holders, []);
     assert!(is_granted(&store.attempt(2, Mode::Exclusive)));
+    store.end(2);
+    assert_eq!(store.record, Record::default());
+    cool(&mut store);
+    assert!(is_queued(&store.take(2, Mode::Exclusive)));
+    assert_eq!(store.revoke(3, false), Reply::Ended(false), "not that of another");
+    let (reply, granted) = store.step(&Action::Revoke { id: id(1), force: false });
+    assert_eq!((reply, granted), (Reply::Ended(true), vec![2]));
     store.end(2);
     assert_eq!(store.record, Record::default());
 }
 
+const DAY: Duration = Duration::from_hours(24);
+
+fn once(number: u8) -> Take {
+    take(number, Mode::Exclusive).with_once_per(Some(DAY))
+}
+
+fn next_in(reply: &Reply) -> Option<Duration> {
+    match reply {
+        Reply::Done { next_in, .. } => Some(*next_in),
+        _ => None,
+    }
+}
+
 #[test]
-fn a_revoked_hold_ends_at_its_deadline_and_nobody_learns_that_its_job_was_done() {
+fn a_run_that_succeeded_is_enough_from_its_beginning_on_for_its_span() {
     let mut store = Store::new();
-    store.take(1, Mode::Exclusive);
+    let Reply::Granted(grant) = store.ask(once(1)) else { panic!() };
+    assert!(is_queued(&store.ask(once(2).with_waits(true))));
+    store.after(8_000);
+    store.step(&Action::End(end(1).with_done(2 * DAY)));
+    store.after(2_000);
+    let Reply::Done { last, next_in: left } = store.ask(once(3)) else { panic!() };
+    assert_eq!((last.id, last.token, left), (id(1), grant.token, DAY - span(10_000)));
+    assert_eq!(last.ended_ago, span(2_000));
+    assert_eq!(next_in(&store.ask(once(2))), Some(left), "also to whom the name was handed over");
+    store.end(2);
+    assert!(is_granted(&store.take(4, Mode::Exclusive)), "who wants more gets it");
+    store.end(4);
+    assert_eq!(store.look().last_holder.map(|last| last.id), Some(id(1)));
+    store.after(left.as_millis() as u64 - 1);
+    assert_eq!(next_in(&store.ask(once(3))), Some(span(1)));
+    assert!(is_granted(&store.after(1).ask(once(3))));
+    store.end(3);
+    store.after(DAY.as_millis() as u64 + 10_001);
+    store.look();
+    assert_eq!(store.record, Record::default());
+}
+
+#[test]
+fn a_run_that_failed_was_revoked_or_is_over_leaves_nothing() {
+    let mut store = Store::new();
+    store.ask(once(1));
     assert_eq!(store.revoke(1, false), Reply::Ended(true));
     assert_eq!(store.after(1).keep(1), Reply::Revoked);
     assert_eq!(store.look().holders[0].state, HoldState::Revoked);
     assert_eq!(store.attempt(2, Mode::Exclusive), busy(TTL_MS));
-    store.step(&Action::End(end(1).with_remember(span(60_000))));
+    store.step(&Action::End(end(1).with_done(DAY)));
+    assert!(is_granted(&store.ask(once(2))));
+    store.after(TTL_MS + 1);
+    store.step(&Action::End(end(2).with_done(DAY)));
+    assert!(is_granted(&store.ask(once(3))));
+    store.step(&Action::End(end(3)));
     assert_eq!(store.record, Record::default());
 }
 

@@ -327,7 +327,7 @@ impl State {
             }
         }
         let was_held = self.holder().is_some();
-        self.record.expire(NOW);
+        self.record.expire(now());
         self.has_lapsed |= was_held && self.record.gate.is_none();
     }
 
@@ -340,7 +340,7 @@ impl State {
 
     /// Drops what makes no difference.
     pub(super) fn clean(&mut self) {
-        self.record.expire(NOW);
+        self.record.expire(now());
         // A message that is this late is as good as lost.
         self.messages.retain(|message| message.granted_at + 2 >= NOW);
         if self.record.queue.is_empty() {

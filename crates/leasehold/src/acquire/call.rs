@@ -199,6 +199,9 @@ impl<'a> Call<'a> {
                     self.own.known = true;
                     self.own.renew(asked)?;
                 }
+                Reply::Done { last, next_in } => {
+                    return Err(Error::already_done(asked.name.clone(), last, next_in));
+                }
                 Reply::Refused(refusal) => {
                     return Err(self.refuse(refused(asked.name, asked.mode, refusal)));
                 }
@@ -261,9 +264,11 @@ impl<'a> Call<'a> {
     /// alone. Otherwise it asks the store first.
     fn valid_by_message(&self, granted_us: u64) -> Option<Instant> {
         let (asked, store) = (self.asked, &self.asked.keeper.store);
-        // Without renewals, nothing would claim the grant in the background.
-        let may_enter =
-            asked.options.renewal == Renewal::Auto && !store.inner.capabilities().claims_first;
+        // Without renewals, nothing would claim the grant in the background. And the store says
+        // whether the run before has succeeded.
+        let may_enter = asked.options.renewal == Renewal::Auto
+            && asked.options.once_per.is_none()
+            && !store.inner.capabilities().claims_first;
         let newest = store.newest(asked.name).filter(|_| may_enter)?;
         let deadline_us = granted_us.saturating_add(micros(CLAIM_WINDOW));
         let until = store.bounds.valid_by_message(newest.lease, self.now, granted_us, deadline_us);

@@ -158,7 +158,9 @@ impl OwnAttempt {
         until: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
         let Attempt { name, request, options, .. } = &self.attempt;
-        let take = Take::new(request.clone(), options.ttl).with_place(self.place);
+        let take = Take::new(request.clone(), options.ttl)
+            .with_place(self.place)
+            .with_once_per(options.once_per);
         let operation = Operation::On { name: name.clone(), action: Action::Take(ask(take)) };
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
@@ -166,7 +168,8 @@ impl OwnAttempt {
         self.in_flight = false;
         let (is_unanswered, may_be_known) = match &result {
             Ok(timed) => {
-                (false, matches!(timed.answer.reply, Reply::Granted(_) | Reply::Queued(_)))
+                use Reply::{Done, Granted, Queued};
+                (false, matches!(timed.answer.reply, Done { .. } | Granted(_) | Queued(_)))
             }
             Err(error) => {
                 let may_be_known = error.may_have_executed();

@@ -1,7 +1,6 @@
 //! Events as metrics of the crate `metrics`.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -296,8 +295,4 @@ fn describe() {
     });
 }
 
-impl fmt::Debug for MetricsObserver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsObserver").finish_non_exhaustive()
-    }
-}
+debug_as!(MetricsObserver => |_, f| f.write_str("MetricsObserver { .. }"));

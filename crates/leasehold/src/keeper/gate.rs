@@ -9,7 +9,6 @@
 //! If the store has no queue, every caller stands here, so that one of them asks at a time.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,11 +92,7 @@ struct KeptForNext {
 #[derive(Clone, Default)]
 struct SharedSubscription(Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>);
 
-impl fmt::Debug for SharedSubscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedSubscription")
-    }
-}
+debug_as!(SharedSubscription => |_, f| f.write_str("SharedSubscription"));
 
 /// How a call begins.
 #[derive(Debug)]

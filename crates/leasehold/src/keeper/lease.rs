@@ -1,6 +1,5 @@
 //! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -25,11 +24,7 @@ pub(crate) struct Held {
     pub(crate) state: Arc<LeaseState>,
 }
 
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state.fmt(f)
-    }
-}
+debug_as!(Held => |it, f| std::fmt::Debug::fmt(&it.state, f));
 
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
@@ -67,6 +62,8 @@ struct Changing {
     longest_ttl: Duration,
     /// A copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: bool,
+    /// The work under the lease has succeeded.
+    has_succeeded: bool,
     /// The label that others see.
     shown_label: Option<String>,
     /// What the store says about the lease, as far as is known.
@@ -116,15 +113,15 @@ pub(super) struct Terms {
 
 impl Terms {
     /// The terms of an attempt, if a lease of it may be passed on. An option that concerns a single
-    /// grant forbids that: a limit of the hold, `remember`, or renewals by the holder.
+    /// grant forbids that: a limit of the hold, `once_per`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
-        let LeaseOptions { ttl, renewal, max_hold, min_hold, remember, .. } = attempt.options;
+        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = attempt.options;
         let joins = attempt.joins
             && attempt.request.mode == Mode::Exclusive
             && renewal == Renewal::Auto
             && max_hold.is_none()
             && min_hold.is_none()
-            && remember.is_none();
+            && once_per.is_none();
         joins.then_some(Self { ttl })
     }
 }
@@ -142,6 +139,7 @@ impl LeaseState {
             ttl: options.ttl,
             longest_ttl: options.ttl,
             unanswered,
+            has_succeeded: false,
             shown_label: options.label.clone(),
             known: described.then(|| Box::new(Description::new(token, (*request.info).clone()))),
             failures: FailureStreak::default(),
@@ -192,6 +190,7 @@ impl LeaseState {
                 ttl: options.ttl,
                 longest_ttl: before.longest_ttl,
                 unanswered: before.unanswered,
+                has_succeeded: false,
                 shown_label: options.label.clone(),
                 known: before.known.clone(),
                 failures: FailureStreak::default(),
@@ -313,6 +312,11 @@ impl LeaseState {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
+    /// Records that the work under the lease has succeeded: its release says so.
+    pub(crate) fn succeed(&self) {
+        self.changing().has_succeeded = true;
+    }
+
     /// Records that the caller has the lease. The hold counts from `from`.
     pub(crate) fn mark_delivered(&self, from: Instant) {
         self.delivered.get_or_init(|| from);
@@ -329,7 +333,7 @@ impl LeaseState {
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
         let min_hold = self.options.min_hold.unwrap_or_default();
-        let Changing { unanswered, known, .. } = &*self.changing();
+        let Changing { unanswered, has_succeeded, known, .. } = &*self.changing();
         let cooldown = self
             .delivered
             .get()
@@ -338,7 +342,7 @@ impl LeaseState {
             .with_known(known.clone())
             .with_closes(*unanswered)
             .with_cooldown(cooldown)
-            .with_remember(self.options.remember.unwrap_or_default());
+            .with_done(self.options.once_per.filter(|_| *has_succeeded).unwrap_or_default() * 2);
         Action::End(end)
     }
 }

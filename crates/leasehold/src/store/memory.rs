@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 use leasehold_core::model::{self, Outcome, Record, Rules};
@@ -54,11 +53,7 @@ struct Names {
     counter: u64,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("names", &self.names.records.len()).finish_non_exhaustive()
-    }
-}
+debug_as!(Shared => |it, f| f.debug_tuple("Shared").field(&it.names.records.len()).finish());
 
 impl Default for Memory {
     fn default() -> Self {
@@ -174,7 +169,7 @@ impl Shared {
         }
         self.next_collection_us = now.lease_us + COLLECTION_US;
         self.names.records.retain(|_, record| {
-            record.expire(now.lease_us / 1_000);
+            record.expire(now);
             !record.is_empty()
         });
         self.inboxes.retain(|_, inbox| !inbox.is_closed());

@@ -2,7 +2,6 @@
 //! password in the wrong place.
 
 use std::error::Error;
-use std::fmt;
 use std::fs;
 use std::sync::Arc;
 
@@ -34,11 +33,7 @@ impl From<&str> for Secret {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
-}
+debug_as!(Secret => |_, f| f.write_str("(hidden)"));
 
 /// A user and its password at servers. No `Debug` shows either of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,8 +128,4 @@ impl From<&str> for Password {
     }
 }
 
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
-}
+debug_as!(Password => |_, f| f.write_str("(hidden)"));

@@ -1,7 +1,6 @@
 //! TLS by rustls: the servers to trust, and the client's own certificate. Nothing is installed
 //! process-wide.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,11 +32,7 @@ impl PartialEq for TlsConfig {
 
 impl Eq for TlsConfig {}
 
-impl fmt::Debug for TlsConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a configuration of the program)")
-    }
-}
+debug_as!(TlsConfig => |_, f| f.write_str("(a configuration of the program)"));
 
 /// The options of a store URL that name an authority, a certificate and its key, with their files.
 pub(crate) type TlsFiles<P> = [(&'static str, P); 3];

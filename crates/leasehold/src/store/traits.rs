@@ -164,10 +164,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     ///
     /// If the store cannot be reached.
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let _ = name;
         Box::pin(async { Ok(None) })
     }

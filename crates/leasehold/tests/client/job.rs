@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::time::FakeClock;
-use leasehold::{Client, Error, LeaseOptions, LossReason, Result};
+use leasehold::{Client, Error, Guard, LossReason, Result};
 
 const LEAST: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(3600);
@@ -59,37 +59,53 @@ async fn min_hold_must_not_be_longer_than_max_hold() {
     assert!(matches!(job.try_acquire().await, Err(Error::Invalid(_))));
 }
 
-/// The label of the last holder, 47 h after that.
-async fn remembered(client: &Client, clock: &FakeClock) -> Option<String> {
-    clock.advance(47 * MOST);
-    let status = client.admin().inspect("report").await.unwrap();
-    status.last_holder.and_then(|last| last.info.label)
-}
+const DAY: Duration = Duration::from_hours(24);
 
 #[tokio::test]
-async fn who_ran_the_job_is_remembered_for_as_long_as_was_asked_for() {
+async fn a_run_that_succeeded_is_enough_for_its_span_and_one_that_failed_is_not() {
     let clock = FakeClock::new();
     let client = client(&clock).await;
-    let job =
-        client.mutex("report").options(LeaseOptions::default().with_label(Some("job".into())));
+    let job = client.mutex("report").label("job").once_per(DAY);
+    let failed: Result<Option<()>> = job.try_run(async |_| Err(Error::Closed)).await;
+    assert!(matches!(failed, Err(Error::Closed)));
+    drop(job.acquire().await.unwrap());
+    job.acquire().await.unwrap().release().await.unwrap();
+    let run = async |guard: &Guard| Ok::<_, Error>((clock.advance(LEAST / 2), guard.token()).1);
+    let ran = job.run(run).await.unwrap();
+    clock.advance(LEAST / 2);
+    let Err(Error::AlreadyDone { last, next_in: left, .. }) = job.try_acquire().await else {
+        panic!("it was done")
+    };
+    assert_eq!((last.token, last.info.label.as_deref()), (ran, Some("job")));
+    assert_eq!((last.ended_ago, left), (LEAST / 2, DAY - LEAST));
+    client.mutex("report").acquire().await.unwrap().done().await.unwrap();
+    clock.advance(left - Duration::from_millis(1));
+    assert!(matches!(job.acquire().await, Err(Error::AlreadyDone { .. })), "it did not ask");
+    clock.advance(Duration::from_millis(1));
     assert_eq!(job.try_run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
-    assert_eq!(remembered(&client, &clock).await, None);
-    let job = job.remember(48 * MOST);
-    assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await.unwrap(), Some(2));
-    assert_eq!(remembered(&client, &clock).await.as_deref(), Some("job"));
 }
 
 #[tokio::test]
-async fn a_lease_that_is_to_be_remembered_is_not_passed_on_past_the_store() {
-    let clock = FakeClock::new();
-    let client = client(&clock).await;
-    let first = client.mutex("report").acquire().await.unwrap();
-    let second = client.mutex("report").label("second").remember(48 * MOST);
+async fn who_waits_for_a_run_that_succeeds_is_not_granted_the_name() {
+    let client = client(&FakeClock::new()).await;
+    let first = client.mutex("report").once_per(DAY).acquire().await.unwrap();
+    let second = client.mutex("report").once_per(DAY);
     let waiting = tokio::spawn(async move { second.acquire().await });
-    for _ in 0..100 {
-        tokio::task::yield_now().await; // it waits, be it here or at the store
+    let waits = async || client.admin().inspect("report").await.unwrap().waiting == 1;
+    while !waits().await {
+        tokio::task::yield_now().await;
     }
-    first.release().await.unwrap();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(remembered(&client, &clock).await.as_deref(), Some("second"));
+    first.done().await.unwrap();
+    assert!(matches!(waiting.await.unwrap(), Err(Error::AlreadyDone { .. })));
+    client.mutex("report").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_guard_to_end_says_whether_the_run_has_succeeded() {
+    let client = client(&FakeClock::new()).await;
+    let job = client.mutex("report").once_per(DAY);
+    let outer = job.acquire().await.unwrap();
+    outer.reenter().unwrap().done().await.unwrap();
+    outer.release().await.unwrap();
+    assert!(job.try_acquire().await.unwrap().is_some());
 }

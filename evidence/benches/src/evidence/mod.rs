@@ -34,23 +34,10 @@ pub(crate) fn run(runs: &Path, evidence: &Path) -> Outcome {
 }
 
 fn what_was_done(runs: &Runs) -> Table {
-    let heads = [
-        "topology",
-        "promised",
-        "minutes",
-        "runs",
-        "grants",
-        "hand-overs",
-        "updates",
-        "windows",
-        "faults",
-        "stopped",
-        "killed",
-        "double holds",
-        "lower tokens",
-        "lost updates",
-        "all checks that failed",
-    ];
+    let heads = "topology | promised | minutes | runs | grants | hand-overs | updates | windows | \
+         faults | stopped | killed | double holds | lower tokens | lost updates | \
+         all checks that failed";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new("What was done with leasehold", &heads);
     for run in runs.ours() {
         table.row([
@@ -83,17 +70,9 @@ fn failed(run: &Run) -> String {
 
 /// Other locks under the same faults, and leasehold's.
 fn beside(runs: &Runs) -> Table {
-    let heads = [
-        "place",
-        "lock",
-        "minutes",
-        "grants",
-        "faults",
-        "stopped",
-        "killed",
-        "double holds",
-        "lost updates",
-    ];
+    let heads = "place | lock | minutes | grants | faults | stopped | killed | double holds | \
+         lost updates";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new("The same nemesis, other locks", &heads);
     let places: BTreeSet<&String> = runs.controls().map(|run| &run.topology).collect();
     for run in runs.all.values().filter(|run| places.contains(&run.topology)) {

@@ -82,18 +82,9 @@ fn properties(programs: &Programs) -> Table {
 }
 
 fn table(row: Row, trials: &Trials) -> Table {
-    let heads = [
-        "",
-        "entries/s",
-        "wait p50",
-        "p99",
-        "longest",
-        "Jain, tasks",
-        "Jain, processes",
-        "commands/entry",
-        "server µs/entry",
-        "client MiB",
-    ];
+    let heads = " | entries/s | wait p50 | p99 | longest | Jain, tasks | Jain, processes | \
+         commands/entry | server µs/entry | client MiB";
+    let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&row.title(), &heads);
     for (peer, trial) in trials.values() {
         let trial = match trial {

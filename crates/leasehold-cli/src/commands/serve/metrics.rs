@@ -152,10 +152,7 @@ impl Gauges<'_> {
 
 /// Splits the unit off a name.
 fn unit_of(name: &str) -> (&str, Option<&'static Unit>) {
-    match name.strip_suffix("_seconds") {
-        Some(bare) => (bare, Some(&Unit::Seconds)),
-        None => (name, None),
-    }
+    name.strip_suffix("_seconds").map_or_else(|| (name, None), |bare| (bare, Some(&Unit::Seconds)))
 }
 
 /// How long ago something was, in seconds; zero if it has no time.

@@ -200,7 +200,9 @@ fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_loo
 
 /// The status of a free lock whose last hold had this number, and was released some seconds ago.
 fn given_back(number: u128, seconds: u64) -> Status {
-    let last = LastHolder::new(id(number)).with_ended_ago(Duration::from_secs(seconds));
+    let token = FencingToken::from_micros(1_800_000_000_000_000);
+    let ago = Duration::from_secs(seconds);
+    let last = LastHolder::new(id(number), token, HolderInfo::default(), ago);
     Status::default().with_last_holder(Some(last))
 }
 

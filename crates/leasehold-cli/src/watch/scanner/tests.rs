@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold::Client;
-use leasehold::admin::ClientId;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::{Answer, BoxFuture, Operation, Reply};
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::{Memory, Store};
 use leasehold::time::FakeClock;
 use tokio::task::yield_now;
 
@@ -55,9 +54,7 @@ impl Watched {
 }
 
 impl Store for Watched {
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
-    }
+    leasehold_testkit::passes_on!(memory: capabilities, inbox);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         if self.is_away.load(Ordering::Relaxed) {
@@ -75,10 +72,6 @@ impl Store for Watched {
             }
             Ok(answer)
         })
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.memory.inbox(client)
     }
 }
 

@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 use super::served::Served;
 use crate::harness::{Background, Place, until};
 
-fn the_last_holder_is_as_show_prints_it(place: &Place) {
-    let remembered = ["run", "x", "--label", "<b>first</b>", "--remember", "1h", "--", "true"];
-    place.end(&remembered).assert_silent(0);
+fn the_last_run_is_as_show_prints_it(place: &Place) {
+    let once = ["run", "x", "--label", "<b>first</b>", "--once-per", "1h", "--", "true"];
+    place.end(&once).assert_silent(0);
     let served = Served::start(place, &[]);
     served.knows(0);
     let lock = served.json("/api/v1/locks/x");
     let (told, shown) = (&lock["last"], &place.show("x")["last"]);
     assert_eq!(shown["label"], "<b>first</b>", "{shown:#}");
-    for field in ["holder", "host", "pid", "label"] {
+    for field in ["holder", "host", "pid", "label", "token"] {
         assert_eq!(told[field], shown[field], "{field}");
     }
 }
 
 on_each_store!(
     a_page_of_locks_goes_on_where_it_was_cut_and_a_lock_is_what_show_prints,
-    the_last_holder_is_as_show_prints_it,
+    the_last_run_is_as_show_prints_it,
 );
 
 fn a_page_of_locks_goes_on_where_it_was_cut_and_a_lock_is_what_show_prints(place: &Place) {

@@ -120,10 +120,10 @@ fn when_a_job_was_last_given_back_is_told_also_if_that_was_before_anybody_watche
     let place = Place::on_redis();
     let began = now();
     for name in ["job/done", "other"] {
-        place.end(&["run", name, "-n", "--remember", "1h", "--", "true"]).assert_silent(0);
+        place.end(&["run", name, "-n", "--once-per", "1h", "--", "true"]).assert_silent(0);
     }
     // A job that did not end by itself, and a job that still runs.
-    let mut revoked = place.holder("job/revoked", &["--remember", "1h"]);
+    let mut revoked = place.holder("job/revoked", &[]);
     let token = place.token("job/revoked").unwrap();
     place.end(&["revoke", "job/revoked", &token]).assert_ended(0);
     loses_it(&mut revoked);

@@ -256,17 +256,22 @@ async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
 }
 
 #[tokio::test]
-async fn the_last_holder_goes_with_a_restart_of_the_machine() {
+async fn what_was_done_outlives_a_restart_of_the_machine_and_nothing_else_does() {
     let place = Place::new();
     let store = place.open();
     on(&store, "a", acquire(ALICE, 1, true)).await;
-    let end = End::new(request(ALICE, 1)).with_remember(TTL);
+    let end = End::new(request(ALICE, 1)).with_done(TTL).with_cooldown(TTL);
     on(&store, "a", Action::End(end)).await;
     let seen = on(&store, "a", Action::Look { limit: 1 }).await;
-    assert!(matches!(seen, Reply::Status(status) if status.last_holder.is_some()));
+    let Reply::Status(before) = seen else { panic!("{seen:?}") };
+    assert!(before.last_holder.is_some() && !before.is_free());
     drop(store);
     let seen = on(&place.boot("second"), "a", Action::Look { limit: 1 }).await;
-    assert!(matches!(seen, Reply::Status(status) if status.last_holder.is_none()));
+    let Reply::Status(after) = seen else { panic!("{seen:?}") };
+    assert_eq!(
+        (after.last_holder.map(|last| last.id), after.holders),
+        (before.last_holder.map(|last| last.id), Vec::new())
+    );
 }
 
 #[tokio::test]

@@ -186,8 +186,8 @@ impl<'a> FileTransaction<'a> {
         self.sql(|transaction| transaction.prepare_cached(sql)?.execute(parameters).map(drop))
     }
 
-    /// Decodes the record of a row; a record from before the machine was started is empty. The
-    /// source of the error is an [`UnreadableRecord`].
+    /// Decodes the record of a row. Of a record from before the machine was started, only the last
+    /// run counts. The source of the error is an [`UnreadableRecord`].
     fn decode(&self, name: &LockName, text: &str, boot: &str) -> Result<Record, StoreError> {
         let location = &self.site.location;
         let record = Record::from_text(text).map_err(|unreadable| {
@@ -200,7 +200,8 @@ impl<'a> FileTransaction<'a> {
             };
             error.with_source(unreadable)
         })?;
-        Ok(if *boot == self.site.boot { record } else { Record::default() })
+        let is_of_boot = *boot == self.site.boot;
+        Ok(if is_of_boot { record } else { Record { last: record.last, ..Record::default() } })
     }
 
     /// A number that the store keeps; zero before it is set.
@@ -255,7 +256,7 @@ impl<'a> FileTransaction<'a> {
         let mut messages = Vec::new();
         for (name, _) in names.iter().filter(|(_, is_sound)| *is_sound) {
             messages.extend(self.edit(name, |record, counter| {
-                record.expire(self.now.lease_us / 1_000);
+                record.expire(self.now);
                 Ok(reap::end_dead(record, counter, self.now, dead))
             })?);
         }

@@ -38,7 +38,7 @@ pub use self::schema::PostgresRoles;
 use super::options::OFFSET;
 use super::traits::refuse_in_child;
 use super::warnings::Warnings;
-use super::{Capabilities, Inbox, Store, Subscription};
+use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::process::MadeIn;
 
 /// The pause before a step is tried again, while a fenced transaction of its name is open.
@@ -325,10 +325,7 @@ impl Store for Postgres {
         })
     }
 
-    fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
+    fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let name = name.clone();
         Box::pin(async move { self.shared()?.inboxes.subscribe(&name).await })
     }

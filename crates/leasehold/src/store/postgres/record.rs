@@ -24,9 +24,10 @@ impl Columns {
         }
         let (used_until_us, free_from_us) = ends(record);
         let mut columns = Self { free_from_us, used_until_us, ..Self::default() };
+        let is_alone = record.queue.is_empty() && record.closed.is_empty() && record.last.is_none();
         match &record.gate {
             Some(gate @ Gate { state: State::Held(hold), .. })
-                if hold.token.is_some() && record.queue.is_empty() && record.closed.is_empty() =>
+                if is_alone && hold.token.is_some() =>
             {
                 columns.hold = Some(text::gate(&gate.state, 0));
             }
@@ -80,7 +81,8 @@ fn ends(record: &Record) -> (i64, i64) {
     };
     let queue_ms = if record.queue.is_empty() { 0 } else { record.queue_until_ms + 1 };
     let used_ms = used_ms.max(queue_ms);
-    let kept_ms = used_ms.max(gate_ms).max(record.closed_until_ms + 1);
+    let last_ms = record.last.as_ref().map_or(0, |last| last.until_ms + 1);
+    let kept_ms = used_ms.max(gate_ms).max(record.closed_until_ms + 1).max(last_ms);
     let us = |ms: u64| i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
     (us(used_ms), us(kept_ms))
 }

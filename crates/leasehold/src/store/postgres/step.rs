@@ -236,7 +236,7 @@ fn us(us: u64) -> i64 {
 /// crash loses any other write, the loss only delays somebody, and grants nothing.
 fn is_flushed(action: &Action, reply: &Reply) -> bool {
     match action {
-        Action::End(end) => !end.cooldown.is_zero(),
+        Action::End(end) => !end.cooldown.is_zero() || !end.done.is_zero(),
         Action::Take(_) => matches!(reply, Reply::Granted(_)),
         _ => true,
     }

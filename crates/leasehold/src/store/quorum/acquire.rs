@@ -45,6 +45,8 @@ pub(super) struct AcquireRounds<'a> {
     errors: Vec<StoreError>,
     /// The answers that had not come when a round was won.
     late: LateAnswers,
+    /// The last run, if a node says that it is enough.
+    done: Option<Reply>,
     /// Whether a node had the lease to adopt, in an adoption.
     is_found: bool,
     /// The replies of nodes that do not have the lease, in an adoption.
@@ -63,6 +65,7 @@ impl<'a> AcquireRounds<'a> {
             is_ballot_refused: false,
             errors: Vec::new(),
             late: LateAnswers::default(),
+            done: None,
             is_found: false,
             without: nodes.tally(),
         }
@@ -81,11 +84,16 @@ impl<'a> AcquireRounds<'a> {
         for round_number in 1.. {
             let began = nodes.clock.now();
             let (round, verdict) = self.round(nodes.acquire_timeout(self.take.ttl)).await;
-            if let Verdict::Agreed(token) = verdict {
+            if let Verdict::Agreed(token) = verdict
+                && self.done.is_none()
+            {
                 return Ok(self.won(&round, token));
             }
             if !self.let_go(&round).await? {
                 break;
+            }
+            if let Some(done) = self.done {
+                return Ok(Answer::untimed(done));
             }
             // After a refusal, the clocks of the nodes are known better.
             let is_late = self.is_ballot_refused && verdict == Verdict::TooFew;
@@ -140,6 +148,7 @@ impl<'a> AcquireRounds<'a> {
         for index in 0..nodes.len() {
             let take = Take::new(take.request.clone(), take.ttl);
             let take = take.with_ballot(ballot_us).with_from(self.take.from);
+            let take = take.with_once_per(self.take.once_per);
             fan_out.add(index, ask_one(Arc::clone(&nodes.nodes[index]), name.clone(), take));
         }
         loop {
@@ -180,6 +189,11 @@ impl<'a> AcquireRounds<'a> {
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Closed => Vote::Closed,
+            // One witness is enough: only a holder on a majority says that it has succeeded.
+            done @ Reply::Done { .. } => {
+                self.done = Some(done.clone());
+                Vote::Closed
+            }
             Reply::Granted(grant) => {
                 self.nodes.ballots.lock().saw(grant.token);
                 Vote::Granted(grant.token)

@@ -1,7 +1,6 @@
 //! The state of each lease at this client, and the attempts that must not be sent again.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -30,11 +29,7 @@ impl From<Pending<'static, (TimedAnswer, bool)>> for LateAnswers {
     }
 }
 
-impl fmt::Debug for LateAnswers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LateAnswers").field(&self.0.len()).finish()
-    }
-}
+debug_as!(LateAnswers => |it, f| f.debug_tuple("LateAnswers").field(&it.0.len()).finish());
 
 /// The facts about a lease at this client.
 #[derive(Debug)]

@@ -155,7 +155,8 @@ mod tests {
 
     fn ended(client: u128, ago: u64) -> LastHolder {
         let id = HolderId { client: ClientId(client), attempt: 1 };
-        LastHolder::new(id).with_ended_ago(Duration::from_secs(ago))
+        let token = FencingToken::from_micros(1_800_000_000_000_000);
+        LastHolder::new(id, token, HolderInfo::default(), Duration::from_secs(ago))
     }
 
     fn seen_last(nodes: &[Option<&LastHolder>]) -> Vec<Status> {

@@ -11,7 +11,7 @@ use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message, Sto
 
 use super::nodes::Nodes;
 use crate::background;
-use crate::store::{Inbox, Store, Subscription};
+use crate::store::{Inbox, Store, Subscribed, Subscription};
 
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -173,10 +173,7 @@ pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
 }
 
 /// Subscribes to a name at the first nodes that can be reached.
-pub(super) async fn subscribe(
-    nodes: &Nodes,
-    name: &LockName,
-) -> Result<Option<Box<dyn Subscription>>, StoreError> {
+pub(super) async fn subscribe(nodes: &Nodes, name: &LockName) -> Subscribed {
     let open = ask_first(nodes, name, |node| node.subscribe(name)).await?;
     Ok((!open.is_empty()).then(|| Box::new(Subscriptions(open)) as Box<dyn Subscription>))
 }

@@ -396,8 +396,8 @@ function parts(lock) {
   }
   if (lock.last) {
     const row = [person(lock.last, lock.last.holder), new Date(lock.last.ended).toLocaleString(), lock.last.label ?? ''];
-    made.push(element('h3', 'Held last'));
-    made.push(table(['Last holder', 'Released', 'Label'], [row]));
+    made.push(element('h3', 'Done last'));
+    made.push(table(['By', 'Ended', 'Label'], [row]));
   }
   return made;
 }

@@ -19,7 +19,7 @@ use super::connection::Sessions;
 use super::options::PostgresOptions;
 use crate::store::message::{decode, encode};
 use crate::store::warnings::Warnings;
-use crate::store::{Inbox, Subscription};
+use crate::store::{Inbox, Subscribed, Subscription};
 
 /// How long a waiter's first request waits for the session: 1 s. A waiter repeats its request after
 /// that time in any case.
@@ -72,10 +72,7 @@ impl Inboxes {
     }
 
     /// Follows the messages about a name; `None` if messages cannot arrive.
-    pub(crate) async fn subscribe(
-        &self,
-        name: &LockName,
-    ) -> Result<Option<Box<dyn Subscription>>, StoreError> {
+    pub(crate) async fn subscribe(&self, name: &LockName) -> Subscribed {
         let channel = message::news(&self.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };

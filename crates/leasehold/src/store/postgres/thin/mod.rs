@@ -22,11 +22,9 @@ pub(crate) async fn take(
     name: &LockName,
     take: &Take,
 ) -> Result<Option<Answer>, StoreError> {
-    let Take { request, ttl, place: None, ballot_us: None, from: None, claim: None, .. } = take
-    else {
-        return Ok(None);
-    };
-    if request.mode != Mode::Exclusive {
+    let Take { request, ttl, place, ballot_us, from, claim, once_per, .. } = take;
+    let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
+    if !is_plain || once_per.is_some() || request.mode != Mode::Exclusive {
         return Ok(None);
     }
     // The attempt, a star, and the facts.
@@ -89,8 +87,8 @@ pub(crate) async fn end(
     name: &LockName,
     end: &End,
 ) -> Result<Option<Answer>, StoreError> {
-    let End { request, closes, cooldown, remember, .. } = end;
-    if *closes || !cooldown.is_zero() || !remember.is_zero() || request.mode != Mode::Exclusive {
+    let End { request, closes, cooldown, done, .. } = end;
+    if *closes || !cooldown.is_zero() || !done.is_zero() || request.mode != Mode::Exclusive {
         return Ok(None);
     }
     let own = own(request.id);

@@ -13,7 +13,6 @@ pub(crate) mod pushes;
 pub(crate) mod resp;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,11 +41,7 @@ pub(crate) struct Connection {
     run_id: OnceCell<String>,
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+debug_as!(Connection => |it, f| f.debug_tuple("Connection").field(&it.server).finish());
 
 impl AsRef<Self> for Connection {
     fn as_ref(&self) -> &Self {

@@ -2,7 +2,6 @@
 //! once the conditions of the store are met.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -189,11 +188,7 @@ struct Durable {
     loaded: Mutex<HashSet<&'static str>>,
 }
 
-impl fmt::Debug for Durable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Durable").field("durability", &self.durability).finish_non_exhaustive()
-    }
-}
+debug_as!(Durable => |it, f| f.debug_tuple("Durable").field(&it.durability).finish());
 
 impl Durable {
     fn new(

@@ -1,8 +1,8 @@
 //! Names of keys and channels: a prefix and an escaped name, and back.
 //!
-//! The key of a name `a` is `lh:{a}`, and its queue and the like have `:q`, `:w`, `:h` or `:x`
-//! after that. So all of them are in one slot of a cluster. A name with a hash tag keeps it, so
-//! that users can keep a lock in the slot of the data it protects: `lh:{user}/1`.
+//! The key of a name `a` is `lh:{a}`, and its queue and the like have `:q`, `:w`, `:h`, `:x` or
+//! `:d` after that. So all of them are in one slot of a cluster. A name with a hash tag keeps it,
+//! so that users can keep a lock in the slot of the data it protects: `lh:{user}/1`.
 //!
 //! Two names never share a key. A `%` in a name is written `%25`, so the only `%` without a `25`
 //! are: `%7d`, for a `}` at the beginning, which would end the hash tag at once; and `%-` at the
@@ -16,7 +16,7 @@ use leasehold_core::{ClientId, LockName};
 use super::slot::tag;
 
 /// What follows the key of a lock in the names of its other keys.
-const OTHERS: [&str; 4] = [":q", ":w", ":h", ":x"];
+const OTHERS: [&str; 5] = [":q", ":w", ":h", ":x", ":d"];
 
 /// The end of the key of a queue.
 const QUEUE: &str = OTHERS[0];
@@ -134,40 +134,13 @@ mod tests {
     use super::super::slot::slot;
     use super::*;
 
-    const NAMES: [&str; 27] = [
-        "a",
-        "%",
-        "%25",
-        "%2525",
-        "%%",
-        "%-",
-        "%7d",
-        "25",
-        "{a}",
-        "{a}:q",
-        "{a}:x",
-        "{a}%-",
-        "{a}%25-",
-        "{{a}}",
-        "a:q",
-        "}",
-        "}a",
-        "{",
-        "{}",
-        "{}a{b}",
-        "{user}/1",
-        "x{a}",
-        "a%b",
-        "a%25b",
-        "日本語%",
-        "inbox:x",
-        "*?[\\]^",
-    ];
+    const NAMES: &str = "a % %25 %2525 %% %- %7d 25 {a} {a}:q {a}:x {a}:d {a}%- {a}%25- {{a}} \
+        a:q } }a { {} {}a{b} {user}/1 x{a} a%b a%25b 日本語% inbox:x *?[\\]^";
 
     #[test]
     fn a_name_comes_back_from_its_key_and_from_that_of_its_queue() {
         for prefix in ["lh:", "", "%", "app%25:"] {
-            for text in NAMES {
+            for text in NAMES.split(' ') {
                 let lock = LockName::new(text).unwrap();
                 let found = key(prefix, &lock);
                 let queue = [&found[..], b":q"].concat();
@@ -179,9 +152,10 @@ mod tests {
 
     #[test]
     fn two_names_never_share_a_key() {
-        let keys = NAMES.map(|text| key("lh:", &LockName::new(text).unwrap()));
+        let keys: Vec<_> =
+            NAMES.split(' ').map(|text| key("lh:", &LockName::new(text).unwrap())).collect();
         let all = keys.iter().flat_map(|key| {
-            ["", ":q", ":w", ":h", ":x"].map(|end| [&key[..], end.as_bytes()].concat())
+            ["", ":q", ":w", ":h", ":x", ":d"].map(|end| [&key[..], end.as_bytes()].concat())
         });
         let mut all: Vec<_> = all.collect();
         let count = all.len();
@@ -192,7 +166,7 @@ mod tests {
 
     #[test]
     fn all_keys_of_a_name_are_in_one_slot() {
-        for text in NAMES {
+        for text in NAMES.split(' ') {
             let key = key("lh:", &LockName::new(text).unwrap());
             let queue = [&key[..], b":q"].concat();
             assert_eq!(slot(&queue), slot(&key), "{text:?}");

@@ -51,7 +51,7 @@ impl Native {
     }
 
     fn take(&self, take: &Take) -> Vec<Vec<u8>> {
-        let Take { request, ttl, waits, place, ballot_us, from, claim, .. } = take;
+        let Take { request, ttl, waits, place, ballot_us, from, claim, once_per, .. } = take;
         let place = match (waits, place) {
             (true, place) => place.unwrap_or_default().to_string(),
             (false, _) => "-".to_owned(),
@@ -60,6 +60,7 @@ impl Native {
             from.map(|from| format!("f {from}")),
             ballot_us.map(|ballot_us| format!("b {ballot_us}")),
             claim.map(|claim| format!("c {}", claim.micros())),
+            once_per.map(|span| format!("o {}", span.as_micros().div_ceil(1_000))),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
         vec![
@@ -71,11 +72,9 @@ impl Native {
         ]
     }
 
-    fn end(&self, End { request, known, closes, cooldown, remember, .. }: &End) -> Vec<Vec<u8>> {
-        let stays = match *closes || !cooldown.is_zero() || !remember.is_zero() {
-            true => {
-                [millis(*cooldown), millis(*remember), vec![b'0' + u8::from(*closes)]].join(&b' ')
-            }
+    fn end(&self, End { request, known, closes, cooldown, done, .. }: &End) -> Vec<Vec<u8>> {
+        let stays = match *closes || !cooldown.is_zero() || !done.is_zero() {
+            true => [millis(*cooldown), millis(*done), vec![b'0' + u8::from(*closes)]].join(&b' '),
             false => Vec::new(),
         };
         let said = said(request, known.as_deref());
@@ -115,10 +114,14 @@ impl Layout for Native {
     }
 
     fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
-        let Take { request, ttl, place, ballot_us, from, claim, .. } = take;
+        let Take { request, ttl, place, ballot_us, from, claim, once_per, .. } = take;
         let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
         // A label is shown at once: it may be what a leader says.
-        if !is_plain || request.mode != Mode::Exclusive || request.info.label.is_some() {
+        if !is_plain
+            || once_per.is_some()
+            || request.mode != Mode::Exclusive
+            || request.info.label.is_some()
+        {
             return None;
         }
         let gate = self.key(name);

@@ -22,6 +22,9 @@ pub(crate) type Decode = fn(Value) -> Result<Answer, StoreError>;
 /// or if the reply is not from one of our scripts.
 pub(crate) fn taken(value: Value) -> Result<Answer, StoreError> {
     let text = words(value)?;
+    if let Some(done) = text.strip_prefix("D ") {
+        return done_before(done).ok_or_else(unexpected_reply);
+    }
     let mut words = text.split(' ');
     let found = take(&mut words).filter(|_| words.next().is_none());
     let (reply, now_us) = found.ok_or_else(unexpected_reply)?;
@@ -30,6 +33,15 @@ pub(crate) fn taken(value: Value) -> Result<Answer, StoreError> {
         Some(now_us) => Answer::new(now(now_us), reply),
         None => Answer::untimed(reply),
     })
+}
+
+/// The answer that a run has succeeded: the time until the next, the time now, and that run.
+fn done_before(text: &str) -> Option<Answer> {
+    let mut words = text.splitn(3, ' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (next_in, now) = (Duration::from_millis(number()?), now(number()?));
+    let last = Box::new(text::read_last(words.next()?, u64::MAX)?.seen_at(now));
+    Some(Answer::new(now, Reply::Done { last, next_in }))
 }
 
 fn take<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(Reply, Option<u64>)> {
@@ -180,10 +192,11 @@ type Looked = (Now, u32, Option<(String, u64)>, Option<Record>);
 type Members = Vec<(String, u64)>;
 
 /// The reply of `look.lua`.
-type LookReply = (Value, Option<String>, i64, u32, Members, Members, Vec<u64>, Vec<String>);
+type LookReply =
+    (Value, Option<String>, i64, u32, Members, Members, Vec<u64>, Vec<String>, Option<String>);
 
 fn looked(value: Value) -> Option<Looked> {
-    let (asked, gate, life_ms, waiting, waiters, shares, tokens, closed) =
+    let (asked, gate, life_ms, waiting, waiters, shares, tokens, closed, last) =
         LookReply::from_redis_value(value).ok()?;
     let now = time(asked)?;
     // A key without an end is no gate of ours, and is shown all the same.
@@ -199,6 +212,7 @@ fn looked(value: Value) -> Option<Looked> {
             let request = text::read_request(&request)?;
             record.shares.insert(request.id, Share { request, token, deadline_ms });
         }
+        record.last = last.and_then(|last| text::read_last(&last, u64::MAX));
         record.closed = closed.iter().map(|id| id.parse().ok()).collect::<Option<_>>()?;
         Some(record)
     };

@@ -4,7 +4,8 @@
 -- ARGV  2 for each of them: what the gate says, as far as the caller knows (`h ATTEMPT [TOKEN
 --       FACTS]`), and the request
 --       then: prefix of inboxes; '' if nothing stays, or how long the name stays taken (ms), how
---       long it says who held it (ms), and 1 if a copy of a request may still arrive, or 0
+--       long it says that this run has succeeded (ms, 0 if it has not), and 1 if a copy of a
+--       request may still arrive, or 0
 -- reply a letter for each: 1 ended · 0 there was nothing · x the value of the gate is not ours
 --       ? for all, if the counter is needed
 --@include guard
@@ -26,18 +27,8 @@ if not KEYS[names + 1] then return '?' end
 --@include gate
 
 local counter, prefix = KEYS[names + 1], ARGV[#ARGV - 1]
-local cool, remember, closes = match(stays, '(%d+) (%d+) (%d)')
-cool, remember, closes = tonumber(cool or 0), tonumber(remember or 0), closes == '1'
-
--- The name stays taken by nobody for a while, or says for a while who held it last.
-local function rest_of(gate, request)
-  local attempt, facts = match(request, '^(%S+) %S+(.*)')
-  local last = ' ' .. attempt .. ' ' .. text(now_ms) .. facts
-  local waits = call('EXISTS', gate .. ':q') == 1 and cool + GRACE or 0
-  local life = math.max(cool, remember, waits, call('PTTL', gate .. ':x'))
-  call('SET', gate, 'k ' .. text(now_ms + cool) .. last, 'PX', life)
-  return last
-end
+local cool, done, closes = match(stays, '(%d+) (%d+) (%d)')
+cool, done, closes = tonumber(cool or 0), tonumber(done or 0), closes == '1'
 
 local function finish(gate, request)
   local attempt, state, rest = match(request, '^%S+'), read(gate)
@@ -47,15 +38,21 @@ local function finish(gate, request)
   local shared = state == 's' and end_share(gate, request) == 1
   if held then call('DEL', gate) end
   if closes then close(gate, attempt) end
-  local used, capacity, last = 0, 0, nil
-  if held and state ~= 'r' and (cool > 0 or remember > 0) then
-    last = rest_of(gate, request)
-  elseif shared then
-    used, capacity = used_of(gate, rest)
-    used = used - weight_of(request)
+  local token = held and state ~= 'r' and match(rest, '^%S+ (%d+)')
+  if token and done > 0 then
+    local began = math.min(math.floor(token / 1000), now_ms)
+    local last = table.concat({ text(began), text(now_ms), token, request }, ' ')
+    call('SET', gate .. ':d', last, 'PX', done)
   end
-  if (held or shared) and not (last and cool > 0) then
-    serve(gate, counter, prefix, used, capacity, last)
+  if held and state ~= 'r' and cool > 0 then
+    local life = cool + (call('EXISTS', gate .. ':q') == 1 and GRACE or 0)
+    life = math.max(life, call('PTTL', gate .. ':x'))
+    call('SET', gate, 'k ' .. text(now_ms + cool) .. ' ' .. request, 'PX', life)
+  elseif held then
+    serve(gate, counter, prefix, 0, 0)
+  elseif shared then
+    local used, capacity = used_of(gate, rest)
+    serve(gate, counter, prefix, used - weight_of(request), capacity)
   end
   return (held or shared or waited) and '1' or '0'
 end

@@ -5,13 +5,14 @@
 --   w ATTEMPT [TOKEN FACTS]           held, and somebody may wait: the key outlives the deadline
 --   r ATTEMPT [TOKEN FACTS]           the same, and an operator has revoked the hold
 --   s USED CAPACITY                   shared; the key outlives the last deadline
---   k FREE [ATTEMPT ENDED FACTS]      nobody's until FREE (ms); who held last
+--   k FREE [REQUEST]                  nobody's until FREE (ms), by the min_hold of this request
 --   x                                 free, but not for attempts that have ended
 -- GATE:q     sorted set: request ("ATTEMPT WHAT FACTS") → place, while somebody waits
 -- GATE:w     hash: attempt → when it asked last (ms), of waiters that have asked again; the token,
 --            of shared holds
 -- GATE:h     sorted set: request → deadline (ms) of readers and permits
 -- GATE:x     list: attempts that have ended, of which a request may still arrive
+-- GATE:d     the last run that has succeeded: BEGAN ENDED (ms) TOKEN REQUEST
 --
 -- WHAT is * for exclusive, or WEIGHT/CAPACITY. An attempt is "CLIENT-NUMBER". A TOKEN may have
 -- +TIMES+MICROSECONDS after its digits, if the lease was passed on.
@@ -122,16 +123,14 @@ local function used_of(gate, rest)
 end
 
 -- Writes the gate of a name that no exclusive hold has.
-local function settle(gate, used, capacity, last)
+local function settle(gate, used, capacity)
   local ended = call('PTTL', gate .. ':x')
   if used > 0 then
     local latest = call('ZRANGE', gate .. ':h', -1, -1, 'WITHSCORES')[2]
     call('SET', gate, 's ' .. text(used) .. ' ' .. text(capacity), 'PX', latest - now_ms + GRACE)
   elseif call('EXISTS', gate .. ':q') == 1 then
     -- The next client to ask serves the queue.
-    call('SET', gate, 'k ' .. text(now_ms) .. (last or ''), 'PX', math.max(GRACE, ended))
-  elseif last then
-    return
+    call('SET', gate, 'k ' .. text(now_ms), 'PX', math.max(GRACE, ended))
   elseif ended > 0 then
     call('SET', gate, 'x', 'PX', ended)
   else
@@ -175,7 +174,7 @@ end
 -- `ttl`, and the others have to claim their grants. Returns the caller's token.
 --
 -- A waiter that has not asked for too long is passed over: it joins again when it goes on.
-local function serve(gate, counter, prefix, used, capacity, last, own, ttl, ballot)
+local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
   local token_of_own
   for _ = 1, shut_us > 0 and 0 or BATCH do
     local first = call('ZRANGE', gate .. ':q', 0, 0, 'WITHSCORES')
@@ -198,10 +197,9 @@ local function serve(gate, counter, prefix, used, capacity, last, own, ttl, ball
         tell(prefix, attempt, 'G ' .. attempt .. ' ' .. token .. ' ' .. text(now))
       end
       if not used then return token_of_own end
-      last = nil
     end
   end
-  settle(gate, used, capacity, last)
+  settle(gate, used, capacity)
   return token_of_own
 end
 

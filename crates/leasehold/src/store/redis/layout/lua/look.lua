@@ -3,7 +3,7 @@
 -- KEYS  1 the gate   ARGV  1 the most waiters and holders to list
 -- reply the time; what the gate says, and how long it lives (ms); how many wait, and the first of
 --       them with their places; shared holds with their deadlines, their tokens, and attempts that
---       have ended
+--       have ended; the last run that has succeeded
 local call, gate, last = redis.call, KEYS[1], ARGV[1] - 1
 local queue, shares, tokens = gate .. ':q', {}, {}
 local value = redis.pcall('GET', gate)
@@ -19,4 +19,4 @@ if value and string.sub(value, 1, 1) == 's' then
 end
 return { call('TIME'), value, call('PTTL', gate), call('ZCARD', queue),
   call('ZRANGE', queue, 0, last, 'WITHSCORES'), shares, tokens,
-  call('LRANGE', gate .. ':x', 0, -1) }
+  call('LRANGE', gate .. ':x', 0, -1), call('GET', gate .. ':d') }

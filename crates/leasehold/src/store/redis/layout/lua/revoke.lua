@@ -1,4 +1,4 @@
--- Ends a hold for an operator: at its deadline, or at once.
+-- Ends a hold for an operator: at its deadline, or at once. Ends the cooldown after it at once.
 --
 -- KEYS  1 the gate   2 the counter
 -- ARGV  1 the attempt   2 1 if at once, or 0   3 prefix of inboxes
@@ -8,6 +8,10 @@
 local gate, attempt, at_once, prefix = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
 local state, rest, value = read(gate)
 if state == 'd' then return 'x' end
+if state == 'k' and match(rest, '^%d+ (%S+)') == attempt and left(gate, state, rest) > 0 then
+  serve(gate, KEYS[2], prefix, 0, 0)
+  return '1'
+end
 local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
 local share, deadline
 if state == 's' then share, deadline = share_of(gate, attempt) end

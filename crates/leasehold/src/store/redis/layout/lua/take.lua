@@ -3,11 +3,13 @@
 -- KEYS  1 the gate   2 the counter
 -- ARGV  1 the request   2 ttl (ms)   3 its place, 0 for a new one, - if it does not wait
 --       4 prefix of inboxes   5 words: `f ATTEMPT` takes that lease over, `b TOKEN` is a ballot,
---       `c TOKEN` claims a lease that the server may have forgotten
+--       `c TOKEN` claims a lease that the server may have forgotten, `o MS` wants one run that
+--       succeeds in this time
 -- reply G TOKEN: granted · Q PLACE AHEAD MS CAPACITY NOW: waits, asks again (CAPACITY: another one
 --       in force, or 0) · B MS: busy · C: has ended · R: revoked · N: not held · V: the ballot is
 --       too far ahead of the clock · M CAPACITY: in use as another kind of lock · F: the queue is
---       full · X: the value of the gate is not ours · a number: the rest of a quarantine (µs)
+--       full · X: the value of the gate is not ours · D MS NOW LAST: a run has succeeded, and the
+--       next may begin after MS · a number: the rest of a quarantine (µs)
 --@include guard
 --@include gate
 local gate, counter, request, ttl, place = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -24,6 +26,13 @@ end
 if call('LPOS', gate .. ':x', attempt) then
   leave(gate, request)
   return 'C'
+end
+local once = match(more, 'o (%d+)')
+local done = once and call('GET', gate .. ':d')
+local next_in = done and match(done, '^%d+') + once - now_ms or 0
+if next_in > 0 then
+  leave(gate, request)
+  return table.concat({ 'D', text(next_in), text(now), done }, ' ')
 end
 local state, rest, value = read(gate)
 if state == 'd' then return 'X' end
@@ -98,7 +107,6 @@ if state == 's' then
   used, capacity = used_of(gate, rest)
   if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
 end
-local last = state == 'k' and match(rest, '^%d+( .*)') or nil
 local is_again = call('ZSCORE', queue, request)
 local is_open = left_ms == 0 and shut_us == 0
 if claim then
@@ -131,7 +139,7 @@ else
   call('HDEL', gate .. ':w', attempt) -- its place says when it asked
 end
 if is_open then
-  token = serve(gate, counter, prefix, used, capacity, last, request, ttl, ballot)
+  token = serve(gate, counter, prefix, used, capacity, request, ttl, ballot)
   if token then return 'G ' .. token end
   state, rest, value = read(gate)
   left_ms = left(gate, state, rest)
@@ -143,7 +151,7 @@ end
 if is_try then
   leave(gate, request)
   if left_ms == 0 and state == 'k' then
-    settle(gate, 0, 0, match(rest, '^%d+( .*)'))
+    settle(gate, 0, 0)
   end
   return 'B ' .. text(left_ms)
 end
