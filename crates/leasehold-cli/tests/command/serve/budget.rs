@@ -66,12 +66,10 @@ fn the_budget_is_kept_with_1_000_names_beside_20_000_keys_of_others() {
         // The last command that the server reports.
         let mut stream = TcpStream::connect(("127.0.0.1", end)).unwrap();
         stream.write_all(b"ECHO done\r\n").unwrap();
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).unwrap();
+        next(&mut BufReader::new(stream));
     });
     let (mut second, mut sum, mut total) = (VecDeque::new(), 0, 0);
-    let (mut first, mut last) = (None, 0.0);
-    let (mut scans, mut scanned) = (0, 0);
+    let (mut first, mut last, mut scans, mut scanned) = (None, 0.0, 0, 0);
     loop {
         let line = next(&mut lines);
         if line.ends_with(r#""ECHO" "done""#) {
