@@ -312,6 +312,8 @@ impl Guard {
         let info = self.keeper().info(label.clone());
         info.check()?;
         for held in self.held.iter() {
+            // First: the keeper may be telling the store the old label, and then tells it again.
+            held.state.set_label(label.clone());
             let info = (*info).clone().with_passed_on(held.state.passed_on_since());
             let mut reply = describe(held, &info).await?;
             if matches!(reply, Reply::NotHeld) {
@@ -321,7 +323,7 @@ impl Guard {
                 reply = describe(held, &info).await?;
             }
             match &reply {
-                Reply::Kept { .. } => held.state.set_label(label.clone()),
+                Reply::Kept { .. } => {}
                 Reply::NotHeld => return Err(unexpected_reply(&reply).into()),
                 reply => return Err(not_changed(held, reply)),
             }

@@ -2,7 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Background, PROGRAM, Place, ended, until};
+use crate::harness::{Background, Place, until};
+use crate::peers::script;
 
 on_each_store!(
     the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
@@ -174,9 +175,7 @@ fn the_ready_file_follows_no_link_of_another_user() {
     std::fs::write(place.path("precious"), "mine\n").unwrap();
     let links = "for n in $(seq $$ $(($$ + 200))); do ln -s precious ready.$n; done
         ln -s precious ready; exec $LEASEHOLD elect e -q --value x --ready-file ready -- cat ready";
-    let mut shell = place.program("sh", &["-c", links]);
-    shell.env("LEASEHOLD", PROGRAM);
-    let ended = ended(shell);
+    let ended = script(&place, links);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "leads\n"));
     assert_eq!(place.read("precious"), "mine\n");
 }

@@ -13,7 +13,7 @@ on_each_store!(
 );
 
 /// A shell that runs this script, with `$LEASEHOLD` for the program.
-fn script(place: &Place, script: &str) -> Ended {
+pub(crate) fn script(place: &Place, script: &str) -> Ended {
     let mut shell = place.program("sh", &["-c", script]);
     shell.env("LEASEHOLD", PROGRAM);
     ended(shell)

@@ -7,7 +7,7 @@ use std::process::Command;
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use crate::harness::{Background, PROGRAM, Place, ended};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 const MARK: &str = "lh1.";
 
@@ -62,8 +62,8 @@ fn each_release_shows_and_revokes_what_the_other_holds(place: &Place) {
         let wait = ["run", &name, "--label", "fine", "--", "sh", "-c", "echo held; cat"];
         let mut holder = Background::fed(of(place, mine, &wait));
         assert_eq!(holder.line(), "held");
-        let listed = ended(of(place, theirs, &["ls"]));
-        assert!(listed.stdout.contains(&name) && listed.stdout.contains("fine"), "{listed:?}");
+        let listed = || ended(of(place, theirs, &["ls"])).stdout;
+        until("the label is told", || listed().contains(&name) && listed().contains("fine"));
         let shown = ended(of(place, theirs, &["show", &name, "--json"]));
         let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
         let token = shown["holders"][0]["token"].as_str().unwrap();

@@ -271,8 +271,8 @@ fn others_see_until_when_and_by_whom_it_is_taken(place: &Place) {
     assert!(line["until"].as_str().unwrap().ends_with('Z'), "{line}");
     let label = || place.show("a")["holders"][0]["label"].as_str().unwrap().to_owned();
     let user = ended(place.program("id", &["-un"])).stdout;
+    until("the label is told", || label().starts_with("freeze; until "));
     let first = label();
-    assert!(first.starts_with("freeze; until "), "{first}");
     assert!(first.ends_with(&format!(", by {}", user.trim_end())), "{first}");
     place.end(&["run", "a", "-n", "--", "true"]).assert_failed(75, &first);
     let handle = line["handle"].as_str().unwrap();

@@ -232,23 +232,29 @@ impl Keeper {
         told: Vec<(Arc<LeaseState>, Description)>,
         result: Result<TimedAnswer, StoreError>,
     ) {
+        let (now, mut again) = (self.store.now(), Vec::new());
         match result {
             Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
                 for ((state, description), reply) in told.into_iter().zip(replies) {
+                    // The label may have changed meanwhile, and the store knows the old one last.
+                    if description.info.label != state.shown_label() {
+                        again.push((Arc::clone(&state), now));
+                    }
                     if matches!(reply, Reply::Kept { .. }) {
                         state.described(description);
                     }
                 }
             }
             Err(error) if error.kind().is_transient() => {
-                let (mut table, at) = (self.table(), self.store.now() + TELL_AGAIN);
-                for (state, _) in told {
-                    if let Some(due) = table.leases.tell_at(&state, at) {
-                        self.wake_by(&mut table, due);
-                    }
-                }
+                again.extend(told.into_iter().map(|(state, _)| (state, now + TELL_AGAIN)));
             }
             Ok(_) | Err(_) => {}
+        }
+        let mut table = self.table();
+        for (state, at) in again {
+            if let Some(due) = table.leases.tell_at(&state, at) {
+                self.wake_by(&mut table, due);
+            }
         }
     }
 }

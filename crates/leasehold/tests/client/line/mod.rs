@@ -23,10 +23,13 @@ async fn a_holder_whose_lease_was_passed_on_can_change_its_label() {
     let mut next = Call::waiting(&client).await;
     drop(guard);
     let guard = next.granted();
-    // By then the keeper has told the store who has the lease.
+    // The keeper is telling the store who has the lease: without a label.
+    world.hold_back(Some("renew"));
     world.clock.advance(Duration::from_secs(1));
     settle().await;
     guard.set_label("phase 2").await.unwrap();
+    world.hold_back(None);
+    settle().await;
     let holders = client.admin().inspect("a").await.unwrap().holders;
     assert_eq!(holders[0].info.label.as_deref(), Some("phase 2"));
 }
