@@ -27,11 +27,6 @@ use crate::store::Subscription;
 /// message comes first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
-/// record is read over another connection, so messages of earlier leaders may still be on their
-/// way.
-const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
-
 /// An observer whose messages are only hints inspects the record after a message, but at most every
 /// 200 ms, however many come.
 const HINT_PAUSE: Duration = Duration::from_millis(200);
@@ -126,8 +121,7 @@ impl Election {
         let enough = store.now() + 3 * SETTLE;
         loop {
             let status = store.inspect(name, 1, None).await?;
-            let are_known = status.holders.iter().all(|holder| holder.token.is_some());
-            if are_known || store.now() >= enough {
+            if store.now() >= enough || status.holders.iter().all(|it| it.token.is_some()) {
                 return Ok(leader_of(&status).map(|(leader, _)| leader));
             }
             store.clock.sleep_until(store.now() + SETTLE).await;
@@ -432,15 +426,14 @@ impl Observation {
             && (self.known.is_some() || is_later);
         let is_another = found.is_some() && self.known.as_ref() != Some(&found);
         if publishes && is_another && self.found != found {
-            // The leader's own message comes soon, and so do those of earlier leaders that no
-            // inspection found.
+            // The leader's own message comes soon, over another connection, and so do those of
+            // earlier leaders that no inspection found.
             self.found = found;
-            self.inspect_at = now + MESSAGE_PATIENCE;
+            self.inspect_at = now + ASK_INTERVAL;
             return Ok(false);
         }
-        let found = Some(found);
-        let is_new = self.known != found;
-        self.known = found;
+        let is_new = self.known.as_ref() != Some(&found);
+        self.known = Some(found);
         Ok(is_new || self.is_away)
     }
 

@@ -124,21 +124,22 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
     assert_eq!(place.end(&["elect", "e", "--show"]).code, Some(1));
 }
 
+/// Stands with a ready file. The command ignores TERM, so a loss is over before the process is.
+fn stand(place: &Place, file: &str) -> Background {
+    let arguments = ["elect", "e", "--value", file, "--ready-file", file, "-q", "--ttl", "12s"];
+    let deaf = ["--kill-after", "5s", "--", "sh", "-c", "trap '' TERM; echo leads; cat"];
+    Background::fed(place.leasehold(&[&arguments[..], &deaf].concat()))
+}
+
 fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end(
     place: &Place,
 ) {
     // A process that was killed has left the file.
     std::fs::write(place.path("one"), "leads\n").unwrap();
-    let stand = |file: &str| {
-        let arguments = ["elect", "e", "--value", file, "--ready-file", file, "-q"];
-        // The command ignores TERM, so the loss is over before the process is.
-        let deaf = ["--kill-after", "5s", "--", "sh", "-c", "trap '' TERM; echo leads; cat"];
-        Background::fed(place.leasehold(&[&arguments[..], &deaf].concat()))
-    };
-    let mut first = stand("one");
+    let mut first = stand(place, "one");
     assert_eq!(first.line(), "leads");
     assert_eq!(place.read("one"), "leads\n");
-    let mut second = stand("two");
+    let mut second = stand(place, "two");
     until("it stands by", || place.read("two") == "stands by\n");
     let token = place.token("e").unwrap();
     place.end(&["revoke", "e", &token]).assert_silent(0);
@@ -157,9 +158,7 @@ fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_
 
 fn the_ready_file_is_gone_if_leasehold_is_killed_or_stopped_while_its_command_runs(place: &Place) {
     for signal in [Signal::KILL, Signal::STOP] {
-        let arguments = ["elect", "e", "--value", "one", "--ready-file", "one", "--ttl", "3s"];
-        let deaf = ["--", "sh", "-c", "trap '' TERM; echo leads; exec sleep 1000"];
-        let mut leader = Background::start(place.leasehold(&[&arguments[..], &deaf].concat()));
+        let mut leader = stand(place, "one");
         assert_eq!(leader.line(), "leads");
         assert_eq!(place.read("one"), "leads\n");
         leader.signal(signal);

@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Action, Answer, BoxFuture, Description, HolderInfo, LossReason, Operation, Reply, Result,
-    StoreError, Take,
+    Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
 };
 
 use super::Keeper;
@@ -198,18 +197,15 @@ impl Keeper {
 
     // ---- who has a lease
 
-    /// The facts about the holder of this lease that others see.
-    fn info_of(&self, state: &LeaseState) -> HolderInfo {
-        Arc::unwrap_or_clone(self.info(state.shown_label())).with_passed_on(state.passed_on_since())
-    }
-
     /// Tells the store who has these leases, all in one request. If a lease is passed on inside
     /// this process, the store knows only its first holder, and of a quick grant it knows nothing.
     pub(super) fn tell(self: &Arc<Self>, states: Vec<Arc<LeaseState>>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let told = states.into_iter().map(|state| {
-                let description = Description::new(state.grant_token(), keeper.info_of(&state));
+                let info = Arc::unwrap_or_clone(keeper.info(state.shown_label()));
+                let info = info.with_passed_on(state.passed_on_since());
+                let description = Description::new(state.grant_token(), info);
                 (state, description)
             });
             let told: Vec<_> = told.collect();
