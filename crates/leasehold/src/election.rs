@@ -157,8 +157,8 @@ impl Election {
         let store = &keeper.here()?.store;
         let subscription = store.inner.subscribe(&name).await?;
         let (since, jitter) = (store.now(), keeper.jitter());
-        let hears_anybody = store.inner.capabilities().hears_anybody;
         Ok(Observation {
+            hears_anybody: store.inner.capabilities().hears_anybody,
             keeper,
             name,
             subscription,
@@ -167,7 +167,6 @@ impl Election {
             is_away: false,
             newest: None,
             found: None,
-            hears_anybody,
             inspected_at: since,
             inspect_at: since,
             jitter,

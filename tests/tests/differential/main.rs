@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
 use self::place::Place;
 
@@ -47,11 +47,7 @@ fn play<H: Debug>(
             compared.set(compared.get() + steps as u64);
             Ok(())
         });
-        match outcome {
-            Ok(()) => {}
-            Err(TestError::Fail(why, history)) => panic!("{why}\nthe history: {history:#?}"),
-            Err(TestError::Abort(why)) => panic!("{why}"),
-        }
+        outcome.unwrap_or_else(|failure| panic!("{failure}"));
     }
     println!("{} steps compared", compared.get());
 }

@@ -12,7 +12,7 @@ mod server;
 
 use std::cell::{Cell, RefCell};
 
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use self::history::{History, Step, steps};
 use self::server::Server;
@@ -45,11 +45,7 @@ fn the_scripts_mean_what_the_model_means() {
             compared.set(compared.get() + steps);
             Ok(())
         });
-        match outcome {
-            Ok(()) => {}
-            Err(TestError::Fail(why, history)) => panic!("{why}\nthe history: {history:#?}"),
-            Err(TestError::Abort(why)) => panic!("{why}"),
-        }
+        outcome.unwrap_or_else(|failure| panic!("{failure}"));
     }
     println!("{} steps compared", compared.get());
 }

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -97,12 +97,13 @@ fn read_all(
     [ca, cert, key]: &TlsFiles<Option<PathBuf>>,
 ) -> Result<Arc<ClientConfig>, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", &error))?;
     let trusting = match trust {
         Trust::Anybody => {
-            let verifier = Lenient { provider, authority: None };
+            let verifier = Lenient { algorithms, authority: None };
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         #[cfg(feature = "postgres")]
@@ -111,7 +112,7 @@ fn read_all(
             let authority = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                 .build()
                 .map_err(|error| invalid(ca.0, &error))?;
-            let verifier = Lenient { provider, authority: Some(authority) };
+            let verifier = Lenient { algorithms, authority: Some(authority) };
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         Trust::Name => versions.with_root_certificates(authorities(ca)?),
@@ -169,7 +170,7 @@ fn authorities((option, file): &(&str, Option<PathBuf>)) -> Result<RootCertStore
 /// `sslmode=verify-ca`.
 #[derive(Debug)]
 struct Lenient {
-    provider: Arc<CryptoProvider>,
+    algorithms: WebPkiSupportedAlgorithms,
     /// Checks the authority of a certificate, for any name. With `None`, any peer that answers is
     /// taken for the server.
     authority: Option<Arc<WebPkiServerVerifier>>,
@@ -201,8 +202,7 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -211,12 +211,11 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
