@@ -105,7 +105,7 @@ impl Election {
 
     /// The leader, or `None` if nobody leads. A snapshot: stale once read.
     ///
-    /// Cost: one round trip; up to four within 150 ms if a leader's value is not in the store yet.
+    /// Cost: one round trip; another one after 150 ms if a leader's value is not in the store yet.
     ///
     /// # Errors
     ///
@@ -117,15 +117,13 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let name = self.name.as_ref().map_err(InvalidInput::clone)?;
         let store = &self.keeper.here()?.store;
-        // A holder says who it is within 100 ms, unless it has died.
-        let enough = store.now() + 3 * SETTLE;
-        loop {
-            let status = store.inspect(name, 1, None).await?;
-            if store.now() >= enough || status.holders.iter().all(|it| it.token.is_some()) {
-                return Ok(leader_of(&status).map(|(leader, _)| leader));
-            }
-            store.clock.sleep_until(store.now() + SETTLE).await;
+        let mut status = store.inspect(name, 1, None).await?;
+        if status.holders.iter().any(|holder| holder.token.is_none()) {
+            // A holder says who it is within 100 ms, unless it has died.
+            store.clock.sleep_until(store.now() + 3 * SETTLE).await;
+            status = store.inspect(name, 1, None).await?;
         }
+        Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
     /// Watches the election without taking part.
@@ -388,7 +386,7 @@ impl Observation {
         let status = match self.keeper.store.inspect(&self.name, 1, None).await {
             Ok(status) => status,
             Err(error) => {
-                self.inspect_at = self.after(ASK_INTERVAL);
+                self.inspect_at = self.keeper.store.now() + self.jitter.around(ASK_INTERVAL);
                 return Err(error.into());
             }
         };
@@ -410,7 +408,7 @@ impl Observation {
         self.inspect_at = match &found {
             _ if messages_came => self.inspected_at + HINT_PAUSE,
             Some((_, ttl_left)) if *ttl_left < ASK_INTERVAL => now + (*ttl_left).max(SETTLE),
-            _ => self.after(ASK_INTERVAL),
+            _ => now + self.jitter.around(ASK_INTERVAL),
         };
         if status.holders.iter().any(|holder| holder.token.is_none()) {
             // The next message or inspection shows who the new leader is.
@@ -434,10 +432,6 @@ impl Observation {
         let is_new = self.known.as_ref() != Some(&found);
         self.known = Some(found);
         Ok(is_new || self.is_away)
-    }
-
-    fn after(&mut self, span: Duration) -> Instant {
-        self.keeper.store.now() + self.jitter.around(span)
     }
 }
 

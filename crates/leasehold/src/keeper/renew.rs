@@ -211,10 +211,8 @@ impl Keeper {
             let told: Vec<_> = told.collect();
             // A time of zero leaves the deadline as it is: the renewals move it.
             let keeps = told.iter().map(|(state, description)| {
-                let keep = state
-                    .keep(Duration::ZERO)
-                    .with_description(Some(Box::new(description.clone())));
-                (state.name.clone(), keep)
+                let said = Some(Box::new(description.clone()));
+                (state.name.clone(), state.keep(Duration::ZERO).with_description(said))
             });
             let result = keeper.store.execute(Operation::Keep(keeps.collect())).await;
             keeper.told(told, result);
@@ -228,13 +226,19 @@ impl Keeper {
         told: Vec<(Arc<LeaseState>, Description)>,
         result: Result<TimedAnswer, StoreError>,
     ) {
-        let (now, mut again) = (self.store.now(), Vec::new());
+        let now = self.store.now();
+        let tell_again = |state: &LeaseState, at| {
+            let mut table = self.table();
+            if let Some(due) = table.leases.tell_at(state, at) {
+                self.wake_by(&mut table, due);
+            }
+        };
         match result {
             Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
                 for ((state, description), reply) in told.into_iter().zip(replies) {
                     // The label may have changed meanwhile, and the store knows the old one last.
                     if description.info.label != state.shown_label() {
-                        again.push((Arc::clone(&state), now));
+                        tell_again(&state, now);
                     }
                     if matches!(reply, Reply::Kept { .. }) {
                         state.described(description);
@@ -242,15 +246,9 @@ impl Keeper {
                 }
             }
             Err(error) if error.kind().is_transient() => {
-                again.extend(told.into_iter().map(|(state, _)| (state, now + TELL_AGAIN)));
+                told.iter().for_each(|(state, _)| tell_again(state, now + TELL_AGAIN));
             }
             Ok(_) | Err(_) => {}
-        }
-        let mut table = self.table();
-        for (state, at) in again {
-            if let Some(due) = table.leases.tell_at(&state, at) {
-                self.wake_by(&mut table, due);
-            }
         }
     }
 }
