@@ -10,6 +10,9 @@ use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 
 const NOBODY: u32 = 65534;
 
+/// As after `docker exec`: session and process group have the number 0, their leader is outside.
+const IN_A_CONTAINER: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
+
 /// A process that holds `x` on the file store of this place, until the end.
 fn held() -> (Place, Background) {
     let place = Place::on_file();
@@ -67,7 +70,6 @@ fn another_pid_namespace_has_the_same_locks() {
     assert_eq!(busy.code, Some(75), "{busy:?}");
 }
 
-/// Its session and its process group have no numbers there: their leader is outside.
 #[test]
 fn ctrl_z_in_a_pid_namespace_that_does_not_show_the_session_stops_nothing() {
     let place = Place::on_file();
@@ -78,19 +80,16 @@ fn ctrl_z_in_a_pid_namespace_that_does_not_show_the_session_stops_nothing() {
         until [ -e runs ]; do sleep 0.01; done
         kill -TSTP $!; wait $!"
     );
-    let namespaces = ["--pid", "--fork", "--mount-proc"];
-    let Some(ended) = unshared(&place, &namespaces, &script) else { return };
+    let Some(ended) = unshared(&place, &IN_A_CONTAINER, &script) else { return };
     ended.assert_silent(0);
 }
 
-/// As after `docker exec`: the number of the session is 0 there.
 #[test]
 fn what_ignores_a_term_is_killed_in_a_pid_namespace_that_does_not_show_the_session() {
     let place = Place::on_file();
     let run = format!("exec {PROGRAM} run x --max-hold 300ms --kill-after 100ms");
     let script = format!("{run} -- sh -c \"trap '' TERM; while :; do sleep 0.01; done\"");
-    let namespaces = ["--pid", "--fork", "--mount-proc"];
-    let Some(ended) = unshared(&place, &namespaces, &script) else { return };
+    let Some(ended) = unshared(&place, &IN_A_CONTAINER, &script) else { return };
     ended.assert_failed(76, "--max-hold 300ms is over");
     assert_eq!(place.token("x"), None);
 }
