@@ -105,7 +105,7 @@ impl Election {
 
     /// The leader, or `None` if nobody leads. A snapshot: stale once read.
     ///
-    /// Cost: one round trip; another one after 150 ms if a leader's value is not in the store yet.
+    /// Cost: one round trip.
     ///
     /// # Errors
     ///
@@ -117,12 +117,7 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let name = self.name.as_ref().map_err(InvalidInput::clone)?;
         let store = &self.keeper.here()?.store;
-        let mut status = store.inspect(name, 1, None).await?;
-        if status.holders.iter().any(|holder| holder.token.is_none()) {
-            // A holder says who it is within 100 ms, unless it has died.
-            store.clock.sleep_until(store.now() + 3 * SETTLE).await;
-            status = store.inspect(name, 1, None).await?;
-        }
+        let status = store.inspect(name, 1, None).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 

@@ -87,7 +87,7 @@ async fn without_a_prefix_only_our_own_locks_are_listed_and_with_one_all_that_ar
     };
     assert_eq!(names(&plain(&shared.server)).await, ["app:ours"]);
     let url = format!("{}&layout=plain&prefix=app:", shared.server.patient_url());
-    assert_eq!(names(&url).await, ["ours", "theirs"]);
+    assert_eq!(names(&url).await, ["data", "ours", "theirs"]);
 }
 
 #[tokio::test]

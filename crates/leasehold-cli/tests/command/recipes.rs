@@ -70,7 +70,7 @@ fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
     let told = |check: &Path| {
         let told = ended(place.script(check, &[]));
         assert_eq!(told.code, Some(1), "{told:?}");
-        assert!(told.stderr.contains("has not ended by itself in the last 26 h"), "{told:?}");
+        assert!(told.stderr.contains("has not succeeded in the last 26 h"), "{told:?}");
     };
     told(&check);
     let _holder = place.holder("nightly-report", &[]);

@@ -23,19 +23,6 @@ fn the_exit_code_is_the_commands(place: &Place) {
     ended(place.shell("x", &[], "exit 255")).assert_silent(255);
 }
 
-#[test]
-fn a_free_lock_costs_a_set_a_draw_and_an_end_and_leaves_only_the_counter() {
-    let place = Place::on_redis();
-    let server = place.server.as_ref().unwrap();
-    for name in ["a", "b"] {
-        server.command::<()>("CONFIG RESETSTAT").unwrap();
-        place.end(&["run", name, "--", "true"]).assert_silent(0);
-    }
-    let calls = |command| server.command_stats(command).unwrap().0;
-    assert_eq!(["multi", "set", "evalsha", "del"].map(calls), [1, 1, 2, 1]);
-    assert_eq!(server.command::<Vec<String>>("KEYS *").unwrap(), ["lh:%token"]);
-}
-
 fn a_command_that_a_signal_ends_gives_128_and_the_signal(place: &Place) {
     ended(place.shell("x", &[], "kill -9 $$")).assert_failed(137, "SIGKILL");
     ended(place.shell("x", &["-q"], "kill -TERM $$")).assert_silent(143);

@@ -116,7 +116,9 @@ impl Layout for Native {
     fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
         let Take { request, ttl, place, ballot_us, from, claim, once_per, .. } = take;
         let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
-        if !is_plain || once_per.is_some() || request.mode != Mode::Exclusive {
+        // A label is shown at once: it may be what a leader says.
+        let is_shown = request.info.label.is_some();
+        if !is_plain || is_shown || once_per.is_some() || request.mode != Mode::Exclusive {
             return None;
         }
         let gate = self.key(name);
