@@ -132,14 +132,14 @@ fn a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_rene
 ) {
     let script = "exec 2>/dev/null; trap 'exit 5' TERM; trap 'echo told' USR1
         echo $$; while :; do sleep 0.02; done";
-    let options = ["--ttl", "4s", "--kill-after", "200ms"];
+    let options = ["--ttl", "8s", "--kill-after", "200ms"];
     let mut holder = Background::start(place.shell("x", &options, script));
     group(&mut holder);
     let guardian = children(holder.pid())[0];
     kill_process(guardian, Signal::STOP).unwrap();
     let stopped = Instant::now();
-    // The lease is renewed every 1.3 s.
-    until("the first renewal is over, too", || stopped.elapsed() > Duration::from_secs(6));
+    // The lease is renewed every 2.7 s.
+    until("the first renewal is over, too", || stopped.elapsed() > Duration::from_secs(9));
     kill_process(guardian, Signal::CONT).unwrap();
     holder.signal(Signal::USR1);
     assert_eq!(holder.line(), "told");

@@ -83,6 +83,9 @@ impl<'a> Call<'a> {
                 Entered::Held(held) => Some(held),
             };
             let Some(held) = held else { return Ok(None) };
+            if self.asked.prepared().await? {
+                self.read_clock();
+            }
             if held.is_enough(self.now) {
                 return Ok(Some(held));
             }
@@ -123,9 +126,6 @@ impl<'a> Call<'a> {
                 self.read_clock();
                 self.own.register()?;
             }
-        }
-        if asked.prepared().await? {
-            self.read_clock();
         }
         Ok(Entered::Ask)
     }

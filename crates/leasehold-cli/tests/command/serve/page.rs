@@ -38,8 +38,8 @@ pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
 #[tokio::test]
 async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_only() {
     let mut place = Place::on_redis();
-    let cooling = ["run", "cooling", "--min-hold", "1h", "--label", MARKUP, "--", "true"];
-    place.end(&cooling).assert_silent(0);
+    let cooling = ["run", "cooling", "--min-hold", "1h", "--once-per", "1h", "--label", MARKUP];
+    place.end(&[&cooling[..], &["--", "true"]].concat()).assert_silent(0);
     let _first = place.holder("invoices/42", &["--ttl", "1h", "--label", "monthly run"]);
     let _markup = place.holder(MARKUP, &["--ttl", "1h", "--label", MARKUP]);
     let _permit = place.holder("gpu", &["--ttl", "1h", "--permits", "3/4"]);
@@ -81,15 +81,14 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     assert!(!queue.contains("Revoke"), "{queue}");
     browser.picture("lock.png").await;
     browser.click("#close").await;
-    // The last holder, too.
+    // The last run that has succeeded, too.
     let row = "[...document.querySelectorAll('.row')]\
         .find((row) => row.textContent.includes('cooling')).click()";
     browser.run(row).await;
     let body = "document.getElementById('lock-body').innerText";
-    browser.until(&format!("{body}.includes('Held last')")).await;
-    let last = browser.run(&format!("return {body}.split('Held last')[1]")).await;
-    let last = last.as_str().unwrap();
-    assert!(last.to_lowercase().contains("released") && last.contains(MARKUP), "{last}");
+    browser.until(&format!("{body}.includes('Done last')")).await;
+    let last = browser.run(&format!("return {body}.split('Done last')[1]")).await;
+    assert!(last.as_str().unwrap().contains(MARKUP), "{last}");
     browser.click("#close").await;
     browser.click("#doctor").await;
     browser
