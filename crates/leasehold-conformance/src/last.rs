@@ -11,6 +11,9 @@ use crate::subject::Subject;
 
 const ALONE: Mode = Mode::Exclusive;
 
+/// How often a run is tried to begin at most.
+const TRIES: u32 = 100;
+
 /// A span that is over only long after the test.
 const DAY: Duration = Duration::from_hours(24);
 
@@ -26,6 +29,20 @@ impl Bench<'_> {
     async fn take_once_per(&self, id: HolderId, span: Duration) -> Reply {
         let take = self.request(id, ALONE).with_once_per(Some(span));
         self.act(Action::Take(take)).await
+    }
+
+    /// Begins a run, which nothing is in the way of. On a store without a queue, the end of the run
+    /// before may still be on its way to a node.
+    async fn begin(&self) -> HolderId {
+        for _ in 0..TRIES {
+            let id = somebody();
+            match self.take_once_per(id, DAY).await {
+                Reply::Granted(_) => return id,
+                Reply::Busy { .. } if !self.subject.can().queued => self.subject.pass(SHORT).await,
+                reply => panic!("it did not succeed: {reply:?}"),
+            }
+        }
+        panic!("it never begins")
     }
 }
 
@@ -75,25 +92,22 @@ pub async fn a_run_that_succeeded_is_enough_for_its_span(subject: &Subject) {
 
 /// A run that failed, was revoked or is over leaves nothing: the next one begins at once.
 pub async fn a_run_that_did_not_succeed_leaves_nothing(subject: &Subject) {
-    // A quorum may refuse an acquire beside a release that is still on its way to a node.
-    if !(subject.can().recorded_tokens && subject.can().queued) {
+    if !subject.can().recorded_tokens {
         return;
     }
-    let (bench, asked, forced) = (Bench::new(subject), somebody(), somebody());
-    let (failed, lapsed) = (somebody(), somebody());
-    assert!(is_granted(&bench.take_once_per(failed, DAY).await));
-    bench.release(failed).await;
+    let (bench, lapsed) = (Bench::new(subject), somebody());
     bench.take_briefly(lapsed, ALONE).await;
     subject.pass(AFTER_SHORT).await;
     bench.end(bench.ending(lapsed).with_done(LONG)).await;
-    assert!(is_granted(&bench.take_once_per(asked, DAY).await));
-    assert!(bench.revoke(asked, false).await);
-    bench.end(bench.ending(asked).with_done(LONG)).await;
-    assert!(is_granted(&bench.take_once_per(forced, DAY).await));
-    assert!(bench.revoke(forced, true).await);
-    bench.end(bench.ending(forced).with_done(LONG)).await;
+    let failed = bench.begin().await;
+    bench.release(failed).await;
+    for force in [false, true] {
+        let revoked = bench.begin().await;
+        assert!(bench.revoke(revoked, force).await);
+        bench.end(bench.ending(revoked).with_done(LONG)).await;
+    }
     assert_eq!(bench.status().await.last_holder, None);
-    assert!(is_granted(&bench.take_once_per(somebody(), DAY).await));
+    bench.begin().await;
 }
 
 /// Nobody holds a name in cooldown: who held it is shown until the cooldown is over, or until an

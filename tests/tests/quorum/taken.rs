@@ -1,11 +1,15 @@
 //! Nodes on which another client has the name, in every combination.
 
-use leasehold::Client;
+use std::time::Duration;
+
 use leasehold::store::{Memory, Store};
 use leasehold::time::FakeClock;
-use leasehold_testkit::{SharedStore, must};
+use leasehold::{Client, Error};
+use leasehold_core::{Action, ClientId, End, HolderId, Operation};
+use leasehold_testkit::harness::request;
+use leasehold_testkit::{Faults, SharedStore, must};
 
-use crate::fleet::{client_of, memory_nodes, name, subject};
+use crate::fleet::{client_of, memory_nodes, name, networked, subject};
 use crate::is_not_had;
 
 /// redsync: `TestMutexQuorum`. DistributedLock:
@@ -44,6 +48,37 @@ async fn a_majority_of_the_nodes_that_are_left_grants_and_a_minority_keeps_nothi
                 subject.until("nothing is left of it", is_free).await;
             }
             assert!(theirs.iter().all(leasehold::Guard::is_held));
+        }
+    }
+}
+
+/// A minority may have heard that a run has succeeded, and not that it had been revoked before. The
+/// run of a majority has succeeded, also if a majority cannot be asked.
+#[tokio::test]
+async fn a_run_that_only_a_minority_calls_done_is_begun_again() {
+    let day = Duration::from_hours(24);
+    for (count, silent) in [(3, 0), (3, 1), (5, 0), (5, 1), (5, 2)] {
+        for done in 0..=count - silent {
+            let clock = FakeClock::new();
+            let (subject, name) = (subject(&clock), name("nightly"));
+            let nodes = memory_nodes(count, &clock).into_iter().map(SharedStore::new);
+            let nodes: Vec<_> = nodes.collect();
+            let take = request(HolderId { client: ClientId(1), attempt: 1 });
+            let end = End::new(take.request.clone()).with_done(day);
+            for node in &nodes[..done] {
+                for action in [Action::Take(take.clone()), Action::End(end.clone())] {
+                    must(node.execute(Operation::On { name: name.clone(), action }).await);
+                }
+            }
+            let (networks, clients) = networked(1, &nodes, &clock, Faults::default(), 1).await;
+            networks[count - silent..].iter().for_each(|network| network.cut(day));
+            let tried = subject.drive(clients[0].mutex(&name).once_per(day).try_acquire()).await;
+            let is_done = done > 0 && done + silent > count / 2;
+            match tried {
+                Ok(Some(_)) if !is_done => {}
+                Err(Error::AlreadyDone { .. }) if is_done => {}
+                other => panic!("{done} of {count} have it, {silent} are silent: {other:?}"),
+            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Acquire: rounds that ask all nodes at the same time, until a round is won or none can be won.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::quorum::{NodeVote, RenewTally, Round, Trace, Verdict, Vote};
 use leasehold_core::{
-    Action, Answer, Description, End, FencingToken, Grant, Instant, Keep, LockName, Operation,
-    Refusal, Reply, StoreError, StoreErrorKind, Take,
+    Action, Answer, Description, End, FencingToken, Grant, HolderId, Instant, Keep, LockName,
+    Operation, Refusal, Reply, StoreError, StoreErrorKind, Take,
 };
 
 use super::fan_out::{FanOut, know_clocks};
@@ -45,8 +46,8 @@ pub(super) struct AcquireRounds<'a> {
     errors: Vec<StoreError>,
     /// The answers that had not come when a round was won.
     late: LateAnswers,
-    /// The last run, if a node says that it is enough.
-    done: Option<Reply>,
+    /// The last runs that are enough, and how many nodes say so.
+    done: BTreeMap<HolderId, (usize, Reply)>,
     /// Whether a node had the lease to adopt, in an adoption.
     is_found: bool,
     /// The replies of nodes that do not have the lease, in an adoption.
@@ -65,7 +66,7 @@ impl<'a> AcquireRounds<'a> {
             is_ballot_refused: false,
             errors: Vec::new(),
             late: LateAnswers::default(),
-            done: None,
+            done: BTreeMap::new(),
             is_found: false,
             without: nodes.tally(),
         }
@@ -84,16 +85,14 @@ impl<'a> AcquireRounds<'a> {
         for round_number in 1.. {
             let began = nodes.clock.now();
             let (round, verdict) = self.round(nodes.acquire_timeout(self.take.ttl)).await;
-            if let Verdict::Agreed(token) = verdict
-                && self.done.is_none()
-            {
+            if let Verdict::Agreed(token) = verdict {
                 return Ok(self.won(&round, token));
             }
             if !self.let_go(&round).await? {
                 break;
             }
-            if let Some(done) = self.done {
-                return Ok(Answer::untimed(done));
+            if let Some(done) = self.last_run(silent(&round)) {
+                return Ok(Answer::untimed(done.clone()));
             }
             // After a refusal, the clocks of the nodes are known better.
             let is_late = self.is_ballot_refused && verdict == Verdict::TooFew;
@@ -145,10 +144,9 @@ impl<'a> AcquireRounds<'a> {
         let mut fan_out = FanOut::new(nodes, now + timeout);
         self.is_ballot_refused = false;
         self.errors.clear();
+        self.done.clear();
         for index in 0..nodes.len() {
-            let take = Take::new(take.request.clone(), take.ttl);
-            let take = take.with_ballot(ballot_us).with_from(self.take.from);
-            let take = take.with_once_per(self.take.once_per);
+            let take = take.clone().with_waits(false).with_place(None).with_ballot(ballot_us);
             fan_out.add(index, ask_one(Arc::clone(&nodes.nodes[index]), name.clone(), take));
         }
         loop {
@@ -189,10 +187,9 @@ impl<'a> AcquireRounds<'a> {
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Closed => Vote::Closed,
-            // One witness is enough: only a holder on a majority says that it has succeeded.
-            done @ Reply::Done { .. } => {
-                self.done = Some(done.clone());
-                Vote::Closed
+            done @ Reply::Done { last, next_in } => {
+                self.done.entry(last.id).or_insert_with(|| (0, done.clone())).0 += 1;
+                Vote::Busy(*next_in)
             }
             Reply::Granted(grant) => {
                 self.nodes.ballots.lock().saw(grant.token);
@@ -260,22 +257,16 @@ impl<'a> AcquireRounds<'a> {
             Some(mut leases) => leases.end(id, now, now + (*ttl).max(LATEST)),
             None => return Ok(false),
         };
-        let end = |closes| Action::End(End::new(request.clone()).with_closes(closes));
         let mut actions = Vec::new();
-        let mut holding = 0;
-        for (index, vote) in round.votes().iter().enumerate() {
-            match vote.trace() {
-                Trace::Held => {
-                    actions.push((index, end(false)));
-                    holding += 1;
-                }
-                Trace::MayBeHeld => {
-                    self.is_ending = true;
-                    actions.push((index, end(true)));
-                }
-                Trace::None => {}
+        for (index, trace) in round.votes().iter().map(|vote| vote.trace()).enumerate() {
+            let may_arrive = trace == Trace::MayBeHeld;
+            self.is_ending |= may_arrive;
+            if trace != Trace::None {
+                let end = End::new(request.clone()).with_closes(may_arrive);
+                actions.push((index, Action::End(end)));
             }
         }
+        let mut holding = round.count(|vote| vote.trace() == Trace::Held);
         let mut replies = cleanup::start(nodes, self.name, id, actions, *ttl)?;
         while holding > 0 {
             let Some((index, outcome)) = replies.recv().await else { break };
@@ -331,15 +322,30 @@ impl<'a> AcquireRounds<'a> {
         Ok(Answer::untimed(reply))
     }
 
+    /// The last run that a majority of the nodes has, if those that are silent have it, too. Fewer
+    /// nodes may say of a run that it has succeeded, although it was revoked or over: they did not
+    /// know that when its holder said so.
+    fn last_run(&self, silent: usize) -> Option<&Reply> {
+        let told = self.done.values().find(|(count, _)| count + silent >= self.nodes.needed);
+        told.map(|(_, reply)| reply)
+    }
+
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
     /// there is another round only once all nodes have answered. If some nodes refuse for good, the
-    /// call waits for the other nodes: if those refuse, too, no round will be won.
+    /// call waits for the other nodes: if those refuse, too, no round will be won. It also waits if
+    /// those nodes decide whether a majority has a last run.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
         let may_be_refused = refusals > 0 && refusals + open > self.nodes.len() - self.nodes.needed;
-        open > 0 && (round.is_split() || may_be_refused)
+        let may_be_done = self.last_run(0) != self.last_run(silent(round));
+        open > 0 && (round.is_split() || may_be_refused || may_be_done)
     }
+}
+
+/// How many nodes have not said whether there is a last run.
+fn silent(round: &Round) -> usize {
+    round.count(|vote| !matches!(vote, Vote::Busy(_) | Vote::Granted(_)))
 }
 
 /// Sends the take to one node. Also returns whether the node had the lease to adopt.
