@@ -413,21 +413,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_moves_with_its_keys_and_a_killed_primary_is_replaced() {
-        let mut cluster = Cluster::start(1).unwrap();
-        let (name, slot) = cluster.fresh_name(0);
-        let key = format!("lh:{{{name}}}");
-        let set = format!("SET {key} 1");
-        cluster.node(0).command::<()>(&set).unwrap();
-        cluster.move_slot(slot, 1).unwrap();
-        assert_eq!(cluster.owner(slot).unwrap(), 1);
-        let moved = cluster.node(0).command::<()>(&set).unwrap_err();
-        assert_eq!(moved.code(), Some("MOVED"), "{moved}");
-        assert_eq!(cluster.node(1).command::<u32>(&format!("GET {key}")).unwrap(), 1);
-        cluster.kill(1).unwrap();
-        assert_eq!(cluster.until_taken_over(slot, 1).unwrap(), 4);
-    }
-    #[test]
     fn a_primary_whose_bus_is_cut_is_replaced_while_clients_reach_it_and_then_follows() {
         let mut cluster = Cluster::start_with_bus(&RedisOptions::default(), 1).unwrap();
         let (_, slot) = cluster.fresh_name(0);

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::admin::{HolderId, HolderInfo};
+use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
-use leasehold::{Client, Guard, Lock, LockName, LossReason};
+use leasehold::{Client, Error, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Request, Take};
 
 use crate::Cluster;
@@ -98,6 +99,19 @@ pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Fut
     }
 }
 
+/// Renews as soon as a server answers.
+pub async fn renew(guard: &Guard) -> Result<Duration, Error> {
+    let since = Instant::now();
+    loop {
+        match guard.renew().await {
+            Err(error) if error.is_transient() && since.elapsed() < PATIENCE => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// The guard of a lock that will be free soon, at a store that may refuse for a while.
 pub async fn free_soon(lock: &Lock) -> Guard {
     let taken = || "it is taken".to_owned();
@@ -116,6 +130,17 @@ pub async fn connect(url: impl AsRef<str>) -> Client {
     }
 }
 
+/// The words with which a store of this URL refuses what it cannot do.
+pub async fn refusal(url: &str) -> String {
+    match Client::connect(url).await {
+        Err(Error::Invalid(invalid)) => invalid.to_string(),
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Unsupported => {
+            error.to_string()
+        }
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
 /// The same store for a client that shares no connections with others: its timeout is another.
 pub fn apart(url: impl AsRef<str>) -> String {
     static URLS: AtomicU32 = AtomicU32::new(501);
@@ -125,10 +150,7 @@ pub fn apart(url: impl AsRef<str>) -> String {
 
 /// How often a node has refused something with this code since it was started.
 pub fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
-    let info = must(cluster.node(node).info("errorstats"));
-    let prefix = format!("errorstat_{code}:count=");
-    let count = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    count.map_or(0, |count| must(count.trim().parse()))
+    must(cluster.node(node).number("errorstats", &format!("errorstat_{code}:count=")))
 }
 
 /// Waits until the given number of waiters wait for a name.

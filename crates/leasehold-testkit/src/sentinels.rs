@@ -338,17 +338,4 @@ mod tests {
         fleet.wait_acquainted().unwrap();
         assert_eq!(fleet.primary(), Some(0));
     }
-
-    #[test]
-    fn sentinels_fail_over_on_request_and_when_the_primary_is_dead() {
-        let servers = RedisServer::options().password("one");
-        let sentinels = RedisServer::options().password("two");
-        let mut fleet = SentinelFleet::start_with(servers, &[100], sentinels).unwrap();
-        assert_eq!(fleet.primary(), Some(0));
-        assert_eq!(fleet.fail_over().unwrap(), 1);
-        fleet.servers().wait_in_sync().unwrap();
-        fleet.wait_acquainted().unwrap();
-        fleet.servers_mut()[1].kill9().unwrap();
-        assert_eq!(fleet.wait_for_another_primary(1).unwrap(), 0);
-    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Error, FencingToken, Guard, LockName};
-use leasehold_testkit::harness::{LOOK_EVERY, until};
+use leasehold_testkit::harness::{LOOK_EVERY, renew, until};
 use leasehold_testkit::{Cluster, Data, must};
 use tokio::time::sleep;
 
@@ -67,19 +67,6 @@ fn assert_granted(outcome: Result<Option<Guard>, Error>) -> Guard {
     must(outcome).unwrap_or_else(|| panic!("it is held"))
 }
 
-/// Renews as soon as a node answers.
-async fn renew(guard: &Guard) {
-    let since = Instant::now();
-    loop {
-        match guard.renew().await {
-            Err(error) if error.is_transient() && since.elapsed() < PATIENCE => {
-                sleep(LOOK_EVERY).await;
-            }
-            outcome => return assert!(must(outcome) > LONG / 2),
-        }
-    }
-}
-
 async fn held_with(client: &Client, guard: &Guard) -> Option<FencingToken> {
     let status = must(client.admin().inspect(guard.name()).await);
     status.holders.first().and_then(|holder| holder.token)
@@ -100,7 +87,7 @@ fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
 /// other nodes' names are granted as ever.
 async fn assert_only_its_names_wait(cluster: &Cluster, node: usize, held: &Guard, other: &Client) {
     assert_quarantined(&ask(other, &cluster.fresh_name(node).0).await);
-    renew(held).await;
+    must(renew(held).await);
     assert_eq!(held_with(other, held).await, Some(held.token()), "with its old token");
     assert_quarantined(&ask(other, held.name()).await);
     let elsewhere = cluster.fresh_name((node + 1) % 3).0;
@@ -175,7 +162,7 @@ async fn c11_after_a_flush_of_a_node_its_holder_goes_on_and_nobody_else_is_let_i
         let held = take(&holder, &cluster.fresh_name(1).0).await;
         must(cluster.node(1).command::<()>("FLUSHALL"));
         // The holder asks first, as its renewals do.
-        renew(&held).await;
+        must(renew(&held).await);
         assert_only_its_names_wait(&cluster, 1, &held, &other).await;
     }
 }
@@ -196,7 +183,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{{{name}}}")));
     assert_eq!(exists, 0, "it was forgotten");
     assert_quarantined(&ask(&other, &name).await);
-    renew(&held).await;
+    must(renew(&held).await);
     assert_eq!(held_with(&other, &held).await, Some(held.token()));
     assert_quarantined(&ask(&other, &name).await);
 }
@@ -211,7 +198,7 @@ async fn e13_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_w
     must(cluster.node(0).command::<()>("FLUSHALL"));
     must(cluster.move_slot(slot, 1));
     assert_quarantined(&ask(&other, &name).await);
-    renew(&held).await;
+    must(renew(&held).await);
     assert_eq!(held_with(&other, &held).await, Some(held.token()));
     must(held.release().await);
     assert_quarantined(&ask(&other, &name).await);
@@ -231,7 +218,7 @@ async fn e13_a_slot_that_comes_back_from_a_node_that_has_forgotten_is_in_quarant
     must(cluster.node(1).command::<()>("FLUSHALL"));
     must(cluster.move_slot(slot, 0));
     assert_quarantined(&ask(&other, &name).await);
-    renew(&held).await;
+    must(renew(&held).await);
     assert_eq!(held_with(&other, &held).await, Some(held.token()));
 }
 
@@ -247,7 +234,7 @@ async fn e1_a_slot_that_moves_costs_its_holder_nothing_and_newcomers_a_quarantin
     });
     queued(&holder, &name, 1).await;
     must(cluster.move_slot(slot, 2));
-    renew(&held).await;
+    must(renew(&held).await);
     let token = held.token();
     must(held.release().await);
     assert_quarantined(&ask(&holder, &name).await);
@@ -265,13 +252,13 @@ async fn e2_while_a_slot_moves_nothing_new_is_granted_and_nothing_is_in_its_way(
     let held = take(&holder, &name("old")).await;
     let moving = must(cluster.begin_move(slot, 1));
     assert_quarantined(&ask(&other, &name("new")).await);
-    renew(&held).await;
+    must(renew(&held).await);
     assert_eq!(keys_in(&cluster, 1, slot), 0, "no record is written where the slot moves to");
     must(moving.move_keys());
     assert_quarantined(&ask(&other, &name("new")).await);
-    renew(&held).await;
+    must(renew(&held).await);
     must(moving.finish());
-    renew(&held).await;
+    must(renew(&held).await);
     assert_quarantined(&ask(&other, &name("new")).await);
     must(holder.admin().end_quarantine().await);
     drop(take(&other, &name("new")).await);

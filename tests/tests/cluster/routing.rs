@@ -1,7 +1,7 @@
 //! Which node is asked, and what is refused.
 
-use leasehold::error::StoreErrorKind;
-use leasehold::{Client, Error, LockName};
+use leasehold::{Client, LockName};
+use leasehold_testkit::harness::refusal;
 use leasehold_testkit::{Cluster, RedisServer, must};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -92,16 +92,6 @@ async fn a_cluster_can_be_connected_to_while_one_of_its_nodes_is_down() {
     let client = Client::connect(url(&cluster)).await.unwrap();
     let (name, _) = cluster.fresh_name(2);
     client.mutex(&name).acquire().await.unwrap().release().await.unwrap();
-}
-
-async fn refusal(url: &str) -> String {
-    match Client::connect(url).await {
-        Err(Error::Store(error)) => {
-            assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
-            error.to_string()
-        }
-        other => panic!("{url}: {other:?}"),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,22 +1,10 @@
 //! A list of nodes that is no quorum is refused, with a reason.
 
-use leasehold::error::StoreErrorKind;
 use leasehold::store::{Memory, Quorum, Store};
-use leasehold::{Client, Error};
+use leasehold_testkit::harness::refusal;
 use leasehold_testkit::{Cluster, Replicated, must};
 
 use crate::fleet::{Fleet, url};
-
-async fn refusal(url: &str) -> String {
-    match Client::connect(url).await {
-        Err(Error::Invalid(invalid)) => invalid.to_string(),
-        Err(Error::Store(error)) => {
-            assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
-            error.to_string()
-        }
-        other => panic!("{other:?}"),
-    }
-}
 
 fn stores(count: usize) -> Vec<Box<dyn Store>> {
     (0..count).map(|_| Box::new(Memory::new()) as Box<dyn Store>).collect()

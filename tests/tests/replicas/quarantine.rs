@@ -7,6 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
+use leasehold_testkit::harness::renew;
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must, options_of};
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
@@ -32,19 +33,6 @@ async fn ask(client: &Client) -> Result<Option<Guard>, Error> {
 fn assert_quarantined(outcome: &Result<Option<Guard>, Error>) {
     let kind = outcome.as_ref().err().and_then(kind);
     assert_eq!(kind, Some(StoreErrorKind::Quarantined), "{outcome:?}");
-}
-
-/// Renews as soon as the server answers.
-async fn renew(guard: &Guard) -> Result<Duration, Error> {
-    let since = Instant::now();
-    loop {
-        match guard.renew().await {
-            Err(error) if error.is_transient() && since.elapsed() < PATIENCE => {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-            outcome => return outcome,
-        }
-    }
 }
 
 /// Two clients of a server that is known to be new.

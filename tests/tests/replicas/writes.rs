@@ -26,9 +26,7 @@ fn take(client: u128, mode: Mode, ttl: Duration) -> Take {
 
 /// How many bytes of writes the primary has sent to its replicas.
 fn sent(server: &RedisServer) -> u64 {
-    let info = must(server.info("replication"));
-    let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
-    must(must(offset.ok_or("no offset")).trim().parse())
+    must(server.number("replication", "master_repl_offset:"))
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 
 mod clocks;
 mod conformance;
-mod contention;
 mod failover;
 mod loss;
 mod passwords;

@@ -49,30 +49,38 @@ async fn is_soon_free(subject: &Subject, other: &Client, name: &LockName) -> boo
     false
 }
 
-/// Drops an acquire after this many polls; the lock is held at first, until `held_for` polls.
-async fn drop_after(polls: u32, held_for: u32) -> bool {
-    let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
-    let (client, other) = (subject.client_of(network).await, subject.client().await);
-    let mut guard = match held_for {
-        0 => None,
-        _ => Some(must(subject.drive(other.mutex(&name).acquire()).await)),
-    };
-    let lock = client.mutex(&name);
-    let mut acquire = Box::pin(lock.acquire());
-    let mut was_granted = false;
+/// Polls a future this many times, and drops it. The guard of another is dropped before the poll
+/// with this number.
+async fn drop_after<T>(
+    polls: u32,
+    subject: &Subject,
+    future: impl Future<Output = T>,
+    (mut guard, held_for): (Option<Guard>, u32),
+) -> Option<T> {
+    let mut future = Box::pin(future);
     for poll in 0..polls {
         if poll == held_for {
             drop(guard.take());
         }
-        if let Poll::Ready(granted) = poll_once(acquire.as_mut()) {
-            drop(must(granted));
-            was_granted = true;
-            break;
+        if let Poll::Ready(output) = poll_once(future.as_mut()) {
+            return Some(output);
         }
         subject.pass(Duration::from_millis(2)).await;
     }
-    drop(acquire);
-    drop(guard.take());
+    None
+}
+
+/// Drops an acquire after this many polls; the lock is held at first, until `held_for` polls.
+async fn drop_acquire_after(polls: u32, held_for: u32) -> bool {
+    let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
+    let (client, other) = (subject.client_of(network).await, subject.client().await);
+    let guard = match held_for {
+        0 => None,
+        _ => Some(must(subject.drive(other.mutex(&name).acquire()).await)),
+    };
+    let lock = client.mutex(&name);
+    let was_granted = drop_after(polls, &subject, lock.acquire(), (guard, held_for)).await;
+    let was_granted = was_granted.map(must).is_some();
     assert!(
         is_soon_free(&subject, &other, &name).await,
         "dropped after {polls} polls, let go after {held_for}: something was left behind"
@@ -85,7 +93,7 @@ async fn an_acquire_that_is_dropped_at_any_point_leaves_nothing_behind() {
     for held_for in [0, 1, 2, 3, 4, 5, 6, 8, 10, 12] {
         let mut granted = 0;
         for polls in 0..MOST_POLLS {
-            granted += u32::from(drop_after(polls, held_for).await);
+            granted += u32::from(drop_acquire_after(polls, held_for).await);
         }
         assert!(granted > 0, "the sweep has come to the end of the acquire");
     }
@@ -100,14 +108,7 @@ async fn an_adoption_that_is_dropped_at_any_point_leaves_the_lease_as_it_was_or_
         let (client, other) = (subject.client_of(network).await, subject.client().await);
         let guard = must(subject.drive(other.mutex(&name).acquire()).await);
         let lease = must(guard.into_lease());
-        let mut adopt = Box::pin(client.adopt(lease.clone()));
-        for _ in 0..polls {
-            if poll_once(adopt.as_mut()).is_ready() {
-                break;
-            }
-            subject.pass(Duration::from_millis(2)).await;
-        }
-        drop(adopt);
+        drop(drop_after(polls, &subject, client.adopt(lease.clone()), (None, 0)).await);
         subject.pass(SOON).await;
         match subject.drive(other.adopt(lease)).await {
             Ok(guard) => {
@@ -128,23 +129,12 @@ async fn several_names_that_are_dropped_at_any_point_leave_nothing_behind() {
             let (subject, network, busy) = slow_store(u64::from(polls * 100 + held_for)).await;
             let (client, other) = (subject.client_of(network).await, subject.client().await);
             let names = [subject.fresh_name("a"), busy, subject.fresh_name("z")];
-            let mut guard = match held_for {
+            let guard = match held_for {
                 0 => None,
                 _ => Some(must(subject.drive(other.mutex(&names[1]).acquire()).await)),
             };
             let lock = client.multi(&names);
-            let mut acquire = Box::pin(lock.acquire());
-            for poll in 0..polls {
-                if poll == held_for {
-                    drop(guard.take());
-                }
-                if poll_once(acquire.as_mut()).is_ready() {
-                    break;
-                }
-                subject.pass(Duration::from_millis(2)).await;
-            }
-            drop(acquire);
-            drop(guard.take());
+            drop(drop_after(polls, &subject, lock.acquire(), (guard, held_for)).await);
             for name in &names {
                 assert!(is_soon_free(&subject, &other, name).await, "dropped after {polls} polls");
             }
@@ -159,20 +149,14 @@ async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind()
         let (client, other) = (subject.client_of(network).await, subject.client().await);
         let lock = client.mutex(&name);
         for releases in [false, true] {
-            let mut future: Pin<Box<dyn Future<Output = ()>>> = match releases {
+            let future: Pin<Box<dyn Future<Output = ()>>> = match releases {
                 true => {
                     let guard = must(subject.drive(lock.acquire()).await);
                     Box::pin(async move { must(guard.release().await) })
                 }
                 false => Box::pin(async { drop(must(lock.try_acquire().await)) }),
             };
-            for _ in 0..polls {
-                if poll_once(future.as_mut()).is_ready() {
-                    break;
-                }
-                subject.pass(Duration::from_millis(2)).await;
-            }
-            drop(future);
+            drop_after(polls, &subject, future, (None, 0)).await;
             assert!(is_soon_free(&subject, &other, &name).await, "dropped after {polls} polls");
         }
     }

@@ -1,6 +1,7 @@
 //! The cost of two leases and a hundred waiters of each of two processes while the store cannot be
 //! reached. All of them are served afterwards, on every kind of servers.
 
+use std::io;
 use std::time::Duration;
 
 use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
@@ -79,50 +80,81 @@ fn a_crowd_of_clients_does_not_stampede_while_its_server_is_away() {
     println!("served after {:?}", crowd.until_served());
 }
 
-#[test]
-fn an_outage_of_a_server_costs_its_waiters_little_and_all_are_served_after_it() {
-    let mut server = must(RedisServer::start());
-    let workers = workers(&server.url(), "w");
+/// Kills servers while processes wait, looks at that outage, and starts the servers again.
+fn endure<S: ?Sized>(
+    servers: &mut S,
+    workers: Vec<Worker>,
+    kill: impl FnOnce(&mut S) -> io::Result<Vec<u16>>,
+    restart: impl FnOnce(&mut S),
+) {
     let (crowd, gone) = must(Crowd::wait(workers, || {
-        server.kill9()?;
-        Ok([Refusing::at(server.port())?])
+        kill(servers)?.into_iter().map(Refusing::at).collect::<io::Result<Vec<_>>>()
     }));
     watch(&crowd, &gone);
     drop(gone);
-    must(server.restart(Data::Dropped));
+    restart(servers);
     println!("served after {:?}", crowd.until_served());
+}
+
+/// Kills servers that are independent, and returns their ports.
+fn kill_all(servers: &mut [RedisServer]) -> io::Result<Vec<u16>> {
+    servers.iter_mut().try_for_each(RedisServer::kill9)?;
+    Ok(servers.iter().map(RedisServer::port).collect())
+}
+
+fn restart_all(servers: &mut [RedisServer]) {
+    servers.iter_mut().for_each(|server| must(server.restart(Data::Dropped)));
+}
+
+#[test]
+fn an_outage_of_a_server_costs_its_waiters_little_and_all_are_served_after_it() {
+    let mut server = [must(RedisServer::start())];
+    let workers = workers(&server[0].url(), "w");
+    endure(&mut server[..], workers, kill_all, restart_all);
+}
+
+/// The first ones of three nodes are away.
+fn endure_without(count: usize) {
+    let mut servers = [(); 3].map(|()| must(RedisServer::start()));
+    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
+    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+    endure(&mut servers[..count], workers(&url, "w"), kill_all, restart_all);
 }
 
 #[test]
 fn h2_an_outage_of_a_majority_costs_its_waiters_little_and_all_are_served_after_it() {
-    let mut servers = [(); 3].map(|()| must(RedisServer::start()));
-    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
-    let (crowd, gone) = must(Crowd::wait(workers(&url, "w"), || {
-        servers[..2].iter_mut().try_for_each(RedisServer::kill9)?;
-        servers[..2].iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    for server in &mut servers[..2] {
-        must(server.restart(Data::Dropped));
-    }
-    println!("served after {:?}", crowd.until_served());
+    endure_without(2);
+}
+
+#[test]
+fn h2_an_outage_of_all_nodes_costs_its_waiters_little_and_all_are_served_after_it() {
+    endure_without(3);
+}
+
+/// The first nodes of a cluster are away, which serve the names with this beginning.
+fn endure_in_cluster(mut cluster: Cluster, prefix: &str, count: usize) {
+    let workers = workers(&cluster.url(), prefix);
+    let kill = |cluster: &mut Cluster| -> io::Result<Vec<u16>> {
+        (0..count).try_for_each(|node| cluster.kill(node))?;
+        Ok((0..count).map(|node| cluster.node(node).port()).collect())
+    };
+    endure(&mut cluster, workers, kill, |cluster| {
+        (0..count).for_each(|node| must(cluster.restart(node, Data::Dropped)));
+    });
 }
 
 #[test]
 fn an_outage_of_a_cluster_costs_its_waiters_little_and_all_are_served_after_it() {
-    let mut cluster = must(Cluster::start(0));
+    let cluster = must(Cluster::start(0));
     let is_lost = |tag: &String| must(cluster.owner(must(cluster.slot_of(tag)))) == 0;
     let tag = (0..).map(|number| format!("{{{number}}}")).find(is_lost).unwrap_or_default();
-    let (crowd, gone) = must(Crowd::wait(workers(&cluster.url(), &tag), || {
-        cluster.kill(0)?;
-        Ok([Refusing::at(cluster.node(0).port())?])
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    must(cluster.restart(0, Data::Dropped));
-    println!("served after {:?}", crowd.until_served());
+    endure_in_cluster(cluster, &tag, 1);
+}
+
+/// No node is left that knows where anything is.
+#[test]
+fn an_outage_of_a_whole_cluster_costs_its_waiters_little_and_all_are_served_after_it() {
+    endure_in_cluster(must(Cluster::start(0)), "w", 3);
 }
 
 /// The sentinels have no replica to put in its place.
@@ -131,12 +163,9 @@ fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it()
     let options = RedisServer::options();
     let mut fleet = must(SentinelFleet::start_with(options.clone(), &[0], options));
     let asked = |fleet: &SentinelFleet| -> Vec<u64> {
-        let stats = fleet.sentinels().iter().map(|sentinel| must(sentinel.info("stats")));
-        let count = |stats: String| {
-            let line = stats.lines().find_map(|l| l.strip_prefix("total_connections_received:"));
-            must(line.unwrap_or_default().parse())
-        };
-        stats.map(count).collect()
+        let asked =
+            |sentinel: &RedisServer| sentinel.number("stats", "total_connections_received:");
+        fleet.sentinels().iter().map(|sentinel| must(asked(sentinel))).collect()
     };
     let (crowd, before) = must(Crowd::wait(workers(&fleet.url(), "w"), || {
         fleet.servers_mut()[0].kill9()?;
@@ -153,73 +182,43 @@ fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it()
     println!("served after {:?}", crowd.until_served());
 }
 
-/// No node is left that knows where anything is.
-#[test]
-fn an_outage_of_a_whole_cluster_costs_its_waiters_little_and_all_are_served_after_it() {
-    let mut cluster = must(Cluster::start(0));
-    let (crowd, gone) = must(Crowd::wait(workers(&cluster.url(), "w"), || {
-        (0..cluster.size()).try_for_each(|node| cluster.kill(node))?;
-        let ports = (0..cluster.size()).map(|node| cluster.node(node).port());
-        ports.map(Refusing::at).collect::<Result<Vec<_>, _>>()
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    (0..cluster.size()).for_each(|node| must(cluster.restart(node, Data::Dropped)));
-    println!("served after {:?}", crowd.until_served());
-}
-
 #[test]
 fn an_outage_of_sentinels_and_servers_costs_their_waiters_little_and_all_are_served_after_it() {
     let options = RedisServer::options();
     let mut fleet = must(SentinelFleet::start_with(options.clone(), &[0], options));
-    let (crowd, gone) = must(Crowd::wait(workers(&fleet.url(), "w"), || {
+    let workers = workers(&fleet.url(), "w");
+    let kill = |fleet: &mut SentinelFleet| -> io::Result<Vec<u16>> {
         fleet.servers_mut()[0].kill9()?;
-        fleet.sentinels_mut().iter_mut().try_for_each(RedisServer::kill9)?;
-        let all = fleet.servers().servers().iter().take(1).chain(fleet.sentinels());
-        all.map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    must(fleet.servers_mut()[0].restart(Data::Dropped));
-    fleet.sentinels_mut().iter_mut().for_each(|sentinel| must(sentinel.restart(Data::Kept)));
-    println!("served after {:?}", crowd.until_served());
-}
-
-#[test]
-fn h2_an_outage_of_all_nodes_costs_its_waiters_little_and_all_are_served_after_it() {
-    let mut servers = [(); 3].map(|()| must(RedisServer::start()));
-    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
-    let (crowd, gone) = must(Crowd::wait(workers(&url, "w"), || {
-        servers.iter_mut().try_for_each(RedisServer::kill9)?;
-        servers.iter().map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    servers.iter_mut().for_each(|server| must(server.restart(Data::Dropped)));
-    println!("served after {:?}", crowd.until_served());
+        let mut ports = kill_all(fleet.sentinels_mut())?;
+        ports.push(fleet.servers()[0].port());
+        Ok(ports)
+    };
+    endure(&mut fleet, workers, kill, |fleet| {
+        must(fleet.servers_mut()[0].restart(Data::Dropped));
+        fleet.sentinels_mut().iter_mut().for_each(|sentinel| must(sentinel.restart(Data::Kept)));
+    });
 }
 
 /// Acknowledged replicas, and the layouts that are shared with other programs.
 #[test]
 fn an_outage_costs_little_whatever_is_asked_of_the_server() {
-    let mut replicated = must(Replicated::start(1));
-    let mut servers = [(); 2].map(|()| must(RedisServer::start()));
+    let replicated = must(Replicated::start(1));
+    let servers = [(); 2].map(|()| must(RedisServer::start()));
     let urls = [
         format!("{}?replicas=1", replicated[0].url()),
         format!("{}?layout=plain", servers[0].url()),
         format!("{}?layout=redisson", servers[1].url()),
     ];
     let workers = urls.iter().flat_map(|url| workers(url, "w")).collect();
-    let (crowd, gone) = must(Crowd::wait(workers, || {
+    type Both = (Replicated, [RedisServer; 2]);
+    let kill = |(replicated, servers): &mut Both| -> io::Result<Vec<u16>> {
         replicated[0].kill9()?;
-        servers.iter_mut().try_for_each(RedisServer::kill9)?;
-        let all = servers.iter().chain(replicated.servers().iter().take(1));
-        all.map(|server| Refusing::at(server.port())).collect::<Result<Vec<_>, _>>()
-    }));
-    watch(&crowd, &gone);
-    drop(gone);
-    must(replicated[0].restart(Data::Dropped));
-    servers.iter_mut().for_each(|server| must(server.restart(Data::Dropped)));
-    println!("served after {:?}", crowd.until_served());
+        let mut ports = kill_all(servers)?;
+        ports.push(replicated[0].port());
+        Ok(ports)
+    };
+    endure(&mut (replicated, servers), workers, kill, |(replicated, servers)| {
+        must(replicated[0].restart(Data::Dropped));
+        restart_all(servers);
+    });
 }
