@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::harness::{PATIENCE, must, until};
+use crate::harness::{PATIENCE, apart, connect, must, until};
 use crate::history::{Call, History, Hold, Outcome, Violation};
 use crate::server::RedisServer;
 
@@ -24,6 +24,12 @@ const VISIT: Duration = Duration::from_millis(50);
 /// How long a server hangs: about as long as a grant waits for its replicas by default. That is 250
 /// ms, and up to 100 ms until the primary notices the timeout.
 const HANGS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(450));
+
+/// How many clients walk, and tasks of each.
+const WALKING: usize = 16;
+
+/// How many names they take.
+const NAMES: usize = 1_000;
 
 /// What a task does under its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +69,35 @@ struct Seen {
 impl Contenders {
     /// Lets every client want each of these locks. Holders stay until they are told to leave.
     pub fn start(clients: &[Client], names: &[LockName], ttl: Duration) -> Self {
-        Self::work(Work::UntilTold, clients, (names, 1), ttl)
+        let each: Vec<_> = names.chunks(1).collect();
+        Self::work(Work::UntilTold, clients, (&each, 1), ttl)
     }
 
     /// Lets some tasks of each client want one lock.
     pub fn crowd(work: Work, clients: &[Client], tasks: usize, ttl: Duration) -> Self {
-        Self::work(work, clients, (&[must(LockName::new("contended"))], tasks), ttl)
+        let one = [must(LockName::new("contended"))];
+        Self::work(work, clients, (&[&one], tasks), ttl)
+    }
+
+    /// Lets 16 clients of this store, which share no connections, take 1,000 names with this
+    /// prefix. Each of 16 tasks of a client takes one after the other, round and round.
+    pub async fn walk(url: &str, prefix: &str, ttl: Duration) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..WALKING {
+            clients.push(connect(apart(url)).await);
+        }
+        let names = (0..NAMES).map(|number| must(LockName::new(format!("{prefix}{number}"))));
+        let names: Vec<_> = names.collect();
+        Self::work(Work::Brief, &clients, (&[&names], WALKING), ttl)
     }
 
     fn work(
         work: Work,
         clients: &[Client],
-        (names, tasks_each): (&[LockName], usize),
+        (walks, tasks_each): (&[&[LockName]], usize),
         ttl: Duration,
     ) -> Self {
+        let names = walks.concat();
         let shared = Arc::new(Shared {
             began: Instant::now(),
             work,
@@ -86,11 +107,11 @@ impl Contenders {
         let (leave, told) = watch::channel(());
         let (mut tasks, mut random) = (JoinSet::new(), Jitter::new(names.len() as u64));
         for client in clients {
-            for name in names.iter().flat_map(|name| vec![name; tasks_each]) {
+            for walk in walks.iter().flat_map(|walk| vec![walk; tasks_each]) {
                 let seed = random.next_u64();
                 let contending = Arc::clone(&shared).contend(
                     client.clone(),
-                    name.clone(),
+                    walk.to_vec(),
                     ttl,
                     told.clone(),
                     seed,
@@ -100,7 +121,7 @@ impl Contenders {
                 tasks.spawn(sleep(begin).then(|()| contending));
             }
         }
-        Self { shared, names: names.to_vec(), leave, tasks }
+        Self { shared, names, leave, tasks }
     }
 
     /// How many turns have ended.
@@ -112,6 +133,12 @@ impl Contenders {
     pub async fn go_round(&self) {
         let wanted = self.turns() + self.tasks.len();
         until("everybody has had a turn", async || self.turns() >= wanted).await;
+    }
+
+    /// Waits until each of the locks has been granted once more.
+    pub async fn take_all(&self) {
+        self.let_go();
+        self.until_taken().await;
     }
 
     /// Makes all locks change hands this many times while these servers hang.
@@ -193,19 +220,23 @@ impl Shared {
     async fn contend(
         self: Arc<Self>,
         client: Client,
-        name: LockName,
+        walk: Vec<LockName>,
         ttl: Duration,
         mut told: watch::Receiver<()>,
         seed: u64,
     ) {
         let mut random = Jitter::new(seed);
-        while !self.stopping.load(Ordering::Relaxed) {
+        let begin = random.next_u64() as usize % walk.len();
+        for name in walk.iter().cycle().skip(begin) {
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
             let (mode, lock) = match self.work {
-                Work::Brief | Work::UntilTold => (Mode::Exclusive, client.mutex(&name)),
+                Work::Brief | Work::UntilTold => (Mode::Exclusive, client.mutex(name)),
                 Work::ReadOrWrite if random.next_u64().is_multiple_of(3) => {
-                    (Mode::Exclusive, client.rwlock(&name).write())
+                    (Mode::Exclusive, client.rwlock(name).write())
                 }
-                Work::ReadOrWrite => (Mode::Shared, client.rwlock(&name).read()),
+                Work::ReadOrWrite => (Mode::Shared, client.rwlock(name).read()),
             };
             self.take_turn(lock.ttl(ttl), mode, &mut told, &mut random).await;
         }

@@ -1,16 +1,11 @@
 //! Slots that move to another node while their names are held and awaited.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use leasehold::{Client, LockName};
+use leasehold_testkit::{Cluster, Contenders, must};
 
-use leasehold::{Client, Error, LockName};
-use leasehold_testkit::{Cluster, must};
+use super::{LONG, TTL, assert_nothing_denied, client, queued, refusals, soon, three_alone, url};
 
-use super::{
-    LONG, PATIENCE, Section, assert_nothing_denied, client, queued, refusals, soon, three_alone,
-};
-
-/// How often the slot moves while many contend for a name in it.
+/// How often the slot moves while its names are taken.
 const MOVES: usize = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,41 +63,17 @@ async fn e1_waiters_keep_their_places_while_the_slot_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_nobody_is_left_behind_while_a_contended_slot_goes_round() {
+async fn e1_a_thousand_names_have_one_holder_each_while_their_slot_goes_round() {
     let cluster = three_alone();
-    let (name, slot) = cluster.fresh_name(0);
-    let (section, moving) = (Arc::new(Section::default()), Arc::new(AtomicBool::new(true)));
-    let mut contending = Vec::new();
-    for _ in 0..4 {
-        let client = client(&cluster).await;
-        for _ in 0..2 {
-            let lock = client.mutex(&name).ttl(PATIENCE);
-            let (section, moving) = (Arc::clone(&section), Arc::clone(&moving));
-            contending.push(tokio::spawn(async move {
-                while moving.load(Ordering::Relaxed) {
-                    let guard = lock.acquire().await.unwrap();
-                    must(section.enter(&guard));
-                    tokio::task::yield_now().await;
-                    section.leave(&guard);
-                    match guard.release().await {
-                        Ok(()) | Err(Error::Indeterminate { .. } | Error::Lost { .. }) => {}
-                        Err(other) => panic!("{other}"),
-                    }
-                }
-            }));
-        }
+    let (tag, slot) = cluster.fresh_name(0);
+    let contenders = Contenders::walk(&url(&cluster), &format!("{{{tag}}}"), TTL).await;
+    contenders.take_all().await;
+    for turn in 1..=MOVES {
+        cluster.move_slot(slot, turn % 3).unwrap();
+        contenders.go_round().await;
     }
-    let cluster = tokio::task::spawn_blocking(move || {
-        for turn in 1..=MOVES {
-            cluster.move_slot(slot, turn % 3).unwrap();
-        }
-        moving.store(false, Ordering::Relaxed);
-        cluster
-    });
-    let cluster = soon(cluster).await.unwrap();
-    for task in contending {
-        soon(task).await.unwrap();
-    }
+    contenders.take_all().await;
+    contenders.stop().await;
     assert_nothing_denied(&cluster);
 }
 

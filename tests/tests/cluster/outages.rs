@@ -2,9 +2,8 @@
 //! know yet, and one that hangs.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
@@ -13,13 +12,13 @@ use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LockName, LossReason};
 use leasehold_core::{Action, ClientId, HolderId, Keep, Operation, Reply};
-use leasehold_testkit::harness::{connect, until};
-use leasehold_testkit::{Cluster, Data, RedisServer, fresh_number, must, options_of};
-use tokio::time::sleep;
+use leasehold_testkit::harness::{connect, renew, until};
+use leasehold_testkit::history::Violation;
+use leasehold_testkit::{Cluster, Contenders, Data, RedisServer, fresh_number, must, options_of};
 
 use super::{
-    LONG, TTL, assert_nothing_denied, client, loss, queued, request, soon, three_alone, url,
-    with_least_rights,
+    LONG, PATIENCE, TTL, assert_nothing_denied, client, loss, queued, request, soon, three_alone,
+    url, with_least_rights,
 };
 
 /// How often a split is tried that both sides must see: about one in ten is not seen.
@@ -69,21 +68,6 @@ fn replicate(cluster: &Cluster, node: usize) {
     must(redis::cmd("SET").arg(format!("lh:{{{name}}}:other")).arg(1).exec(&mut connection));
     let has_it: u32 = must(redis::cmd("WAIT").arg(1).arg(0).query(&mut connection));
     assert_eq!(has_it, 1);
-}
-
-/// Renews until the store answers again.
-async fn renew(guard: &Guard) -> leasehold::Result<()> {
-    let renewing = async {
-        loop {
-            match guard.renew().await {
-                Err(Error::Store(_) | Error::Indeterminate { .. }) => {
-                    sleep(Duration::from_millis(50)).await;
-                }
-                outcome => return outcome.map(drop),
-            }
-        }
-    };
-    soon(renewing).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,38 +120,20 @@ async fn e5_the_end_of_an_outage_is_told_although_another_node_has_taken_over() 
 async fn e5_a_primary_that_is_killed_again_and_again_costs_no_waiter() {
     let mut cluster = must(Cluster::start_with(&with_least_rights(), 1));
     let (name, slot) = cluster.fresh_name(0);
-    let failing = Arc::new(AtomicBool::new(true));
-    let tokens = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut contending = Vec::new();
-    for _ in 0..3 {
-        let lock = client(&cluster).await.mutex(&name).ttl(TTL);
-        lock.acquire().await.unwrap().release().await.unwrap();
-        let (failing, tokens) = (Arc::clone(&failing), Arc::clone(&tokens));
-        contending.push(tokio::spawn(async move {
-            while failing.load(Ordering::Relaxed) {
-                let guard = lock.acquire().await.unwrap();
-                let token = guard.token();
-                assert!(tokens.lock().unwrap().insert(token), "{token} was granted twice");
-                // The fault may cause a release without an answer, or a lost lease.
-                match guard.release().await {
-                    Err(Error::Indeterminate { .. } | Error::Lost { .. } | Error::Store(_)) => {}
-                    outcome => outcome.unwrap(),
-                }
-            }
-        }));
-    }
+    let clients = [client(&cluster).await, client(&cluster).await, client(&cluster).await];
+    let contenders = Contenders::start(&clients, &[name], TTL);
     let mut primary = 0;
     for _ in 0..2 {
+        contenders.take_all().await;
         cluster.kill(primary).unwrap();
         let next = cluster.until_taken_over(slot, primary).unwrap();
         cluster.restart(primary, Data::Dropped).unwrap();
         cluster.until_replicated(next).unwrap();
+        contenders.take_all().await;
         primary = next;
     }
-    failing.store(false, Ordering::Relaxed);
-    for task in contending {
-        soon(task).await.unwrap();
-    }
+    let violations = contenders.histories().await[0].violations_if_forgotten(PATIENCE);
+    assert!(!violations.contains(&Violation::TokenTwice), "{violations:?}");
 }
 
 /// Stops a primary, lets the replica that takes over grant the lock, and continues the primary. A

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold_testkit::harness::until;
-use leasehold_testkit::history::Violation;
+use leasehold_testkit::history::{History, Violation};
 use leasehold_testkit::{Contenders, RedisServer, Work};
 
 use crate::scene::{PATIENCE, SHORT, connect};
@@ -33,6 +33,16 @@ impl Memory {
             // Two holders at the same time write in any order.
             Self::Lost => matches!(violation, Violation::Overlap | Violation::WriteOrder),
         }
+    }
+
+    /// Fails the test if there is a violation that it does not allow.
+    pub(crate) fn judge(self, history: &History) {
+        let mut violations = match self {
+            Self::Lost => history.violations_if_forgotten(PATIENCE),
+            Self::Kept => history.violations(PATIENCE),
+        };
+        violations.retain(|what| !self.allows(*what));
+        assert!(violations.is_empty(), "{violations:?} in {history:#?}");
     }
 }
 
@@ -90,13 +100,7 @@ async fn contend_until(
     let contenders = Contenders::crowd(work, clients, TASKS, SHORT);
     let turns = rounds * clients.len() * TASKS;
     until("all turns are taken", async || contenders.turns() >= turns && may_end()).await;
-    let history = contenders.history().await;
-    let violations = match memory {
-        Memory::Lost => history.violations_if_forgotten(PATIENCE),
-        Memory::Kept => history.violations(PATIENCE),
-    };
-    let forbidden: Vec<_> = violations.iter().filter(|what| !memory.allows(**what)).collect();
-    assert!(forbidden.is_empty(), "{forbidden:?} in {history:#?}");
+    memory.judge(&contenders.history().await);
 }
 
 /// Hurts a server again and again, at growing intervals: so that turns are taken in between on the

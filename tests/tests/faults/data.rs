@@ -93,15 +93,6 @@ async fn c11_a_flush_or_a_deletion_costs_the_lease_and_the_waiter_gets_in() {
     }
 }
 
-/// C11: again and again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c11_flushes_under_contention_leave_nobody_behind_and_grant_no_token_twice() {
-    let server = RedisServer::start().unwrap();
-    let clients = connect_all(&server.url(), 4).await;
-    let flushing = Hurting::by(&server, Duration::from_millis(50), "FLUSHALL");
-    contend_during(flushing, &clients, 10, Memory::Lost).await;
-}
-
 /// C13: a value of another program is in the place of the record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c13_a_key_of_another_type_is_a_typed_error_until_it_is_deleted() {

@@ -9,6 +9,7 @@ mod contend;
 mod data;
 mod line;
 mod messages;
+mod names;
 mod network;
 mod scene;
 mod server;

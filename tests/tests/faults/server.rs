@@ -174,14 +174,6 @@ async fn c2_restarts_with_an_append_only_file_leave_nobody_behind_under_contenti
     contend_during_restarts(Data::Kept, Memory::Kept).await;
 }
 
-/// How often a server has refused something with this code.
-fn refusals(server: &RedisServer, code: &str) -> u64 {
-    let stats = server.info("errorstats").unwrap();
-    let prefix = format!("errorstat_{code}:count=");
-    let count = stats.lines().find_map(|line| line.strip_prefix(&prefix));
-    count.map_or(0, |count| count.trim().parse().unwrap())
-}
-
 /// C8: while the server refuses all writes because it could not save, a guard is dropped. It is
 /// released once the server accepts writes again, and waiters are told immediately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,7 +195,7 @@ async fn c8_what_a_server_that_cannot_save_did_not_let_go_is_let_go_later() {
     }
     drop(guard);
     // The acquire, the release, and the release again.
-    while refusals(&scene.server, "MISCONF") < 3 {
+    while scene.server.number("errorstats", "errorstat_MISCONF:count=").unwrap() < 3 {
         assert!(since.elapsed() < PATIENCE, "it was given up at the first refusal");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -92,6 +92,18 @@ async fn a_killed_primary_is_replaced_and_nobody_is_left_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d1_a_thousand_names_have_one_holder_each_if_the_replica_has_their_grants() {
+    let mut fleet = SentinelFleet::start().unwrap();
+    let contenders = Contenders::walk(&format!("{}?replicas=1", fleet.url()), "", SHORT).await;
+    contenders.take_all().await;
+    fleet.servers_mut()[0].kill9().unwrap();
+    fleet.wait_for_another_primary(0).unwrap();
+    fleet.servers_mut()[0].restart(Data::Kept).unwrap();
+    contenders.take_all().await;
+    contenders.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_the_replica_knows_outlives_its_primary() {
     let mut fleet = SentinelFleet::start().unwrap();
     let client = connect(fleet.url()).await;
