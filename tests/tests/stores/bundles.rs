@@ -98,17 +98,6 @@ async fn acquires_and_releases_that_are_ready_at_once_make_one_call_of_each_kind
 }
 
 #[tokio::test]
-async fn who_is_alone_sends_a_call_of_one_name_at_once() {
-    let server = RedisServer::start().unwrap();
-    let store = open(&server, &server.patient_url()).await;
-    for caller in 0..CALLERS {
-        store.execute(acquire(caller)).await.unwrap();
-        store.execute(release(caller)).await.unwrap();
-    }
-    assert_eq!(calls(&server), 2 * CALLERS);
-}
-
-#[tokio::test]
 async fn a_release_and_the_acquire_behind_it_are_executed_in_that_order() {
     let server = RedisServer::start().unwrap();
     let store = open(&server, &server.patient_url()).await;

@@ -82,3 +82,22 @@ fn a_command_starts_after_three_round_trips() {
     // its own connections.
     assert_eq!(proxy.turns.lock().unwrap().count, 3);
 }
+
+/// It says who holds, so a script takes the lock. A lock without a label is taken with less.
+#[test]
+fn a_run_is_a_script_that_takes_and_one_that_ends_and_leaves_only_the_counter() {
+    let place = Place::on_redis();
+    let server = place.server.as_ref().unwrap();
+    let run = || place.end(&["run", "x", "--", "true"]).assert_silent(0);
+    run();
+    let lines = server.monitor().unwrap();
+    run();
+    let sent = server.sent(lines).unwrap();
+    assert!(sent.ends_with(&["EVALSHA", "(GET)", "(DEL)"].map(str::to_owned)), "{sent:?}");
+    let connects = ["HELLO", "INFO", "SUBSCRIBE", "TIME"];
+    let is_about_the_lock =
+        |word: &&String| !(connects.contains(&&***word) || word.starts_with('('));
+    assert_eq!(sent.iter().filter(is_about_the_lock).count(), 2, "{sent:?}");
+    let left: Vec<String> = server.command("KEYS *").unwrap();
+    assert_eq!(left, ["lh:%token"]);
+}

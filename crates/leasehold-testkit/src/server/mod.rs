@@ -189,6 +189,17 @@ impl RedisServer {
         self.command(&format!("INFO {section}"))
     }
 
+    /// The number behind these words in a section of `INFO`, or 0.
+    ///
+    /// # Errors
+    ///
+    /// An error of the server or of the driver.
+    pub fn number(&self, section: &str, words: &str) -> RedisResult<u64> {
+        let info = self.info(section)?;
+        let number = info.lines().find_map(|line| line.strip_prefix(words)?.trim().parse().ok());
+        Ok(number.unwrap_or_default())
+    }
+
     /// How often a command was called, and how many microseconds it took in all.
     ///
     /// # Errors
@@ -205,6 +216,37 @@ impl RedisServer {
             text.and_then(|number| number.parse().ok()).unwrap_or(0)
         };
         Ok((field("calls="), field("usec=")))
+    }
+
+    /// The lines of `MONITOR` from now on, until the server is told `ECHO over`. If the line's
+    /// source is `lua`, a script called the command.
+    ///
+    /// # Errors
+    ///
+    /// An error of the server or of the driver.
+    pub fn monitor(&self) -> RedisResult<impl Iterator<Item = String> + use<>> {
+        let mut connection = self.connection()?;
+        redis::cmd("MONITOR").exec(&mut connection)?;
+        let next = move || String::from_redis_value(connection.recv_response().ok()?).ok();
+        Ok(std::iter::from_fn(next).take_while(|line| !line.ends_with(r#""ECHO" "over""#)))
+    }
+
+    /// The commands that the server was sent since [`monitor`](Self::monitor) was called, without
+    /// arguments and without those of the test itself. A command that a script called is in
+    /// brackets.
+    ///
+    /// # Errors
+    ///
+    /// An error of the server or of the driver.
+    pub fn sent(&self, lines: impl Iterator<Item = String>) -> RedisResult<Vec<String>> {
+        self.command::<()>("ECHO over")?;
+        let command = |line: String| {
+            let (source, words) = line.split_once("] ")?;
+            let command = words.split('"').nth(1)?.to_owned();
+            let command = if source.ends_with("lua") { format!("({command})") } else { command };
+            (!source.contains("unix:")).then_some(command)
+        };
+        Ok(lines.filter_map(command).collect())
     }
 
     /// What users were denied since the start: empty if the documented rights suffice.

@@ -1,8 +1,6 @@
 //! The cost of watching for a server with many names, and with many keys of other programs.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use leasehold::blocking::wait;
@@ -15,25 +13,10 @@ const BUDGET: u64 = 2_000;
 
 const NAMES: usize = 1_000;
 
-/// The commands that a server gets from now on.
-fn monitor(port: u16) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.write_all(b"MONITOR\r\n").unwrap();
-    let mut lines = BufReader::new(stream);
-    assert_eq!(next(&mut lines), "+OK");
-    lines
-}
-
-fn next(lines: &mut BufReader<TcpStream>) -> String {
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
-}
-
 /// The time of a command in seconds, its number of keys, and whether it is part of a scan. Commands
 /// of a script count as that script.
 fn asked(line: &str) -> Option<(f64, u64, bool)> {
-    let (at, rest) = line.strip_prefix('+')?.split_once(" [")?;
+    let (at, rest) = line.split_once(" [")?;
     let (source, command) = rest.split_once("] ")?;
     let words: Vec<&str> = command.split(' ').map(|word| word.trim_matches('"')).collect();
     let command = words.first()?.to_lowercase();
@@ -57,23 +40,14 @@ fn the_budget_is_kept_with_1_000_names_beside_20_000_keys_of_others() {
         .map(|number| client.mutex(format!("n{number:04}")).ttl(Duration::from_hours(1)))
         .map(|lock| wait(lock.acquire()).unwrap())
         .collect();
-    let mut lines = monitor(server.port());
+    let lines = server.monitor().unwrap();
+    let lines = std::thread::spawn(|| lines.collect::<Vec<_>>());
     let served = Served::start(&place, &[]);
-    let end = server.port();
-    std::thread::spawn(move || {
-        until("it knows all", || served.json("/api/v1/state")["held"] == NAMES);
-        // The last command that the server reports.
-        let mut stream = TcpStream::connect(("127.0.0.1", end)).unwrap();
-        stream.write_all(b"ECHO done\r\n").unwrap();
-        next(&mut BufReader::new(stream));
-    });
+    until("it knows all", || served.json("/api/v1/state")["held"] == NAMES);
+    let () = server.command("ECHO over").unwrap();
     let (mut second, mut sum, mut total) = (VecDeque::new(), 0, 0);
     let (mut first, mut last, mut scans, mut scanned) = (None, 0.0, 0, 0);
-    loop {
-        let line = next(&mut lines);
-        if line.ends_with(r#""ECHO" "done""#) {
-            break;
-        }
+    for line in lines.join().unwrap() {
         let Some((at, keys, is_scan)) = asked(&line).filter(|(_, keys, _)| *keys > 0) else {
             continue;
         };
