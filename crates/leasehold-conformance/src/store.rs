@@ -251,11 +251,12 @@ pub async fn a_renewal_moves_the_deadline_and_revives_nothing(subject: &Subject)
     let (bench, id) = (Bench::new(subject), somebody());
     bench.take_briefly(id, ALONE).await;
     bench.keep(id).await;
-    let left = async || bench.status().await.holders[0].ttl_left;
-    assert!(left().await > LONG / 2);
+    // A node of a quorum may have the renewal later than most of them.
+    let is_long = async || bench.status().await.holders[0].ttl_left > LONG / 2;
+    subject.until("it is renewed", is_long).await;
     let shorter = bench.act(Action::Keep(bench.renewal(id, SHORT))).await;
     assert!(matches!(shorter, Reply::Kept { .. }), "{shorter:?}");
-    assert!(left().await > LONG / 2, "it never shortens");
+    subject.until("it is not shortened", is_long).await;
     bench.release(id).await;
     assert_eq!(bench.renew(id).await, Reply::NotHeld);
     assert!(!bench.is_busy(ALONE).await);
