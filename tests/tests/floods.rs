@@ -74,8 +74,7 @@ fn flood(url: &str, proxies: &[Proxy]) {
     let before = memory(&worker);
     proxies.iter().for_each(|proxy| proxy.flood(&payload));
     until_so("the client is flooded", || flooded() > 0);
-    worker.tell("flooded");
-    worker.expect("renewed");
+    worker.ask("flooded", "renewed");
     until_so("it has taken much", || flooded() > FLOOD);
     let grown = memory(&worker).saturating_sub(before);
     println!("{} MB were pushed, memory grew by {} kB", flooded() / 1_000_000, grown / 1000);

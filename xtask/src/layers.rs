@@ -47,7 +47,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "finding message protocol secret traits",
             "pace warnings",
             "clocked options tls",
-            "url",
+            "socket url",
             "file memory postgres quorum redis",
             "router",
             "fuzzing",

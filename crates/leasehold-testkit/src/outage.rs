@@ -157,8 +157,7 @@ impl Crowd {
         let mut crowd = Self { workers: Vec::new(), began };
         for mut worker in workers {
             let before = Usage::of(worker.pid())?;
-            worker.tell("wait");
-            worker.expect("waiting");
+            worker.ask("wait", "waiting");
             crowd.workers.push((worker, before));
         }
         Ok((crowd, gone))

@@ -92,6 +92,13 @@ impl Worker {
         let _ = writeln!(self.input, "{line}");
     }
 
+    /// Says something to it, and expects this answer.
+    #[track_caller]
+    pub fn ask(&mut self, line: &str, answer: &str) {
+        self.tell(line);
+        self.expect(answer);
+    }
+
     /// Ends it as `kill -9` does.
     pub fn kill9(&mut self) {
         let _ = self.process.kill();

@@ -101,7 +101,7 @@ impl Guard {
 
     /// The mode in which the lease is held.
     pub fn mode(&self) -> Mode {
-        self.state().mode()
+        self.state().request.mode
     }
 
     /// The time for which the lease may still be relied on without a renewal. Zero once the lease
@@ -314,7 +314,7 @@ impl Guard {
         for held in self.held.iter() {
             // First: the keeper may be telling the store the old label, and then tells it again.
             held.state.set_label(label.clone());
-            let info = (*info).clone().with_passed_on(held.state.passed_on_since());
+            let info = (*info).clone().with_passed_on(held.state.passed_on);
             let mut reply = describe(held, &info).await?;
             if matches!(reply, Reply::NotHeld) {
                 // The store may only have forgotten the lease. The renewal takes it back, or finds
@@ -443,8 +443,8 @@ impl Guard {
         self.keeper().forget(self.state());
         let state = self.state();
         // The store knows the lease by the token of the grant.
-        let (name, token) = (state.name.clone(), state.grant_token());
-        Ok(Lease::new(name, state.id, state.mode(), token, state.ttl()))
+        let (name, token) = (state.name.clone(), state.grant_token);
+        Ok(Lease::new(name, state.id, state.request.mode, token, state.ttl()))
     }
 
     /// What [`into_lease`](Guard::into_lease) refuses. Language bindings ask this first, to keep a
@@ -459,7 +459,7 @@ impl Guard {
 
 /// Tells the store other facts about the holder.
 async fn describe(held: &Held, info: &HolderInfo) -> Result<Reply, StoreError> {
-    let description = Description::new(held.state.grant_token(), info.clone());
+    let description = Description::new(held.state.grant_token, info.clone());
     // A time of zero leaves the deadline as it is.
     let keep =
         held.state.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())));

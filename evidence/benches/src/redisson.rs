@@ -158,8 +158,7 @@ fn wakes(server: &RedisServer) -> Outcome<Table> {
         waits.expect("ready");
         let mut times = Vec::new();
         for _ in 0..WAKES {
-            holds.tell("acquire lock 0");
-            holds.expect("acquired");
+            holds.ask("acquire lock 0", "acquired");
             waits.tell("time");
             std::thread::sleep(ASLEEP);
             holds.tell("leave");

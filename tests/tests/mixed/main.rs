@@ -85,32 +85,26 @@ async fn nobody_can_release_what_another_holds() {
     for kind in Kind::FOREIGN {
         let fleet = Fleet::start().await;
         let Some(mut theirs) = fleet.contender(kind) else { continue };
-        theirs.tell("acquire 60000");
-        theirs.expect("acquired");
+        theirs.ask("acquire 60000", "acquired");
         assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
-        theirs.tell("release");
-        theirs.expect("released");
+        theirs.ask("release", "released");
         // Their lease has ended and ours is taken: they cannot delete it.
-        theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
-        theirs.expect("acquired");
+        theirs.ask(&format!("acquire {}", BRIEF.as_millis()), "acquired");
         let lock = fleet.client.mutex(NAME).ttl(BRIEF).renewal(Renewal::Off);
         let guard = must(fleet.client.mutex(NAME).acquire().await);
         let ours = fleet.value();
-        theirs.tell("release");
-        theirs.expect(kind.says_when_refused());
+        theirs.ask("release", kind.says_when_refused());
         assert_eq!(fleet.value(), ours, "{kind:?}");
         must(guard.ensure_held());
         must(guard.release().await);
         // Our lease has ended and theirs is taken: we cannot delete it.
         let guard = must(lock.acquire().await);
-        theirs.tell("acquire 60000");
-        theirs.expect("acquired");
+        theirs.ask("acquire 60000", "acquired");
         let value = fleet.value();
         assert!(matches!(guard.release().await, Err(Error::Lost { .. })), "{kind:?}");
         drop(must(fleet.client.mutex(NAME).try_acquire().await));
         assert_eq!(fleet.value(), value, "{kind:?}");
-        theirs.tell("release");
-        theirs.expect("released");
+        theirs.ask("release", "released");
         assert_eq!(fleet.value(), None, "{kind:?}");
     }
 }
@@ -120,13 +114,11 @@ async fn a_holder_that_is_killed_costs_its_lease_and_then_the_other_kind_is_let_
     for kind in Kind::FOREIGN {
         let fleet = Fleet::start().await;
         let Some(mut theirs) = fleet.contender(kind) else { continue };
-        theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
-        theirs.expect("acquired");
+        theirs.ask(&format!("acquire {}", BRIEF.as_millis()), "acquired");
         theirs.kill9();
         must(must(fleet.client.mutex(NAME).acquire().await).release().await);
         let Some(mut ours) = fleet.contender(Kind::Ours) else { panic!("it is ours") };
-        ours.tell("acquire 1000");
-        ours.expect("acquired");
+        ours.ask("acquire 1000", "acquired");
         let Some(mut theirs) = fleet.contender(kind) else { panic!("it was there") };
         theirs.tell("acquire 60000");
         ours.kill9();
@@ -140,8 +132,7 @@ async fn programs_with_another_idea_of_the_key_exclude_nobody() {
     for kind in Kind::FOREIGN {
         let fleet = Fleet::start().await;
         let Some(mut theirs) = fleet.contender(kind) else { continue };
-        theirs.tell("acquire 60000");
-        theirs.expect("acquired");
+        theirs.ask("acquire 60000", "acquired");
         assert!(must(fleet.client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
         let prefixed = format!("{}&layout=plain&prefix=lh:", fleet.server.patient_url());
         let prefixed = must(Client::connect(&prefixed).await);

@@ -73,8 +73,7 @@ async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
         let three = Three::start();
         let Some(mut theirs) = kind.start(&three.ports, NAME) else { continue };
         let client = must(Client::connect(&url(&three.ports)).await);
-        theirs.tell("acquire 60000");
-        theirs.expect("acquired");
+        theirs.ask("acquire 60000", "acquired");
         let before = three.values();
         assert!(must(client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
         // They report the lock once a majority has it; the third server may have it a moment later.
@@ -82,8 +81,7 @@ async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
             let is_left_alone = before.is_none() || after == *before;
             assert!(is_left_alone, "{kind:?}: what is theirs is left alone");
         }
-        theirs.tell("release");
-        theirs.expect("released");
+        theirs.ask("release", "released");
         let guard = must(client.mutex(NAME).acquire().await);
         let asked = three.asked();
         theirs.tell("acquire 1000");

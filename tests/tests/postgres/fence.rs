@@ -46,6 +46,13 @@ impl World {
         transaction
     }
 
+    /// A holder with its token, and a transaction that begins afterwards.
+    async fn held(&self) -> (Guard, FencingToken, Transaction) {
+        let guard = self.holder.mutex(NAME).acquire().await.unwrap();
+        let token = guard.token();
+        (guard, token, self.transaction().await)
+    }
+
     /// Another holder comes and goes, unless the name is held back.
     async fn somebody_else_was_here(&self) {
         self.other.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
@@ -53,10 +60,6 @@ impl World {
 
     async fn assert_held_back(&self) {
         assert!(self.other.mutex(NAME).try_acquire().await.unwrap().is_none(), "{}", self.level);
-    }
-
-    async fn assert_free(&self) {
-        self.somebody_else_was_here().await;
     }
 
     async fn revoke(&self, guard: &Guard) {
@@ -98,9 +101,8 @@ impl Transaction {
 async fn a_hold_ends_at_once_and_the_next_grant_waits_for_the_commit() {
     for (world, _) in World::each().await {
         for is_revoked in [false, true] {
-            let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-            let transaction = world.transaction().await;
-            transaction.fence(guard.token()).await.unwrap();
+            let (guard, token, transaction) = world.held().await;
+            transaction.fence(token).await.unwrap();
             match is_revoked {
                 true => world.revoke(&guard).await,
                 false => guard.release().await.unwrap(),
@@ -123,9 +125,7 @@ async fn a_hold_ends_at_once_and_the_next_grant_waits_for_the_commit() {
 #[tokio::test]
 async fn a_grant_to_another_since_the_snapshot_is_noticed() {
     for (world, late) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let token = guard.token();
-        let transaction = world.transaction().await;
+        let (guard, token, transaction) = world.held().await;
         guard.release().await.unwrap();
         world.somebody_else_was_here().await;
         assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
@@ -139,16 +139,15 @@ async fn a_grant_to_another_since_the_snapshot_is_noticed() {
 #[tokio::test]
 async fn renewals_and_the_fence_are_not_in_each_others_way() {
     for (world, _) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let transaction = world.transaction().await;
+        let (guard, token, transaction) = world.held().await;
         for _ in 0..3 {
             guard.renew().await.unwrap();
         }
-        transaction.fence(guard.token()).await.unwrap();
+        transaction.fence(token).await.unwrap();
         for _ in 0..3 {
             guard.renew().await.unwrap();
         }
-        transaction.fence(guard.token()).await.unwrap();
+        transaction.fence(token).await.unwrap();
         transaction.run("COMMIT").await;
         assert!(guard.is_held());
         world.assert_held_back().await;
@@ -158,21 +157,17 @@ async fn renewals_and_the_fence_are_not_in_each_others_way() {
 #[tokio::test]
 async fn an_end_that_was_noticed_before_anybody_was_granted_counts() {
     for (world, late) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let token = guard.token();
-        let transaction = world.transaction().await;
+        let (guard, token, transaction) = world.held().await;
         guard.release().await.unwrap();
         assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
-        world.assert_free().await;
+        world.somebody_else_was_here().await;
     }
 }
 
 #[tokio::test]
 async fn a_grant_that_is_not_committed_yet_is_waited_for() {
     for (world, late) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let token = guard.token();
-        let transaction = world.transaction().await;
+        let (_guard, token, transaction) = world.held().await;
         let grant = world.database.session().await;
         let schema = &world.database.schema;
         let sql = format!(
@@ -192,9 +187,7 @@ async fn a_grant_that_is_not_committed_yet_is_waited_for() {
 #[tokio::test]
 async fn a_name_whose_rows_were_removed_and_made_anew_is_noticed() {
     for (world, late) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let token = guard.token();
-        let transaction = world.transaction().await;
+        let (guard, token, transaction) = world.held().await;
         guard.release().await.unwrap();
         world.database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_3()");
         assert_eq!(world.database.ask("SELECT count(*) FROM @.lease"), "0", "it is free");
@@ -207,39 +200,36 @@ async fn a_name_whose_rows_were_removed_and_made_anew_is_noticed() {
 #[tokio::test]
 async fn a_savepoint_that_is_rolled_back_takes_its_fence_along() {
     for (world, _) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let transaction = world.transaction().await;
+        let (guard, token, transaction) = world.held().await;
         transaction.run("SAVEPOINT one").await;
-        transaction.fence(guard.token()).await.unwrap();
+        transaction.fence(token).await.unwrap();
         guard.release().await.unwrap();
         world.assert_held_back().await;
         transaction.run("ROLLBACK TO SAVEPOINT one").await;
-        world.assert_free().await;
+        world.somebody_else_was_here().await;
     }
 }
 
 #[tokio::test]
 async fn a_prepared_transaction_holds_back_until_it_is_committed() {
     for (world, _) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let transaction = world.transaction().await;
-        transaction.fence(guard.token()).await.unwrap();
+        let (guard, token, transaction) = world.held().await;
+        transaction.fence(token).await.unwrap();
         transaction.run("PREPARE TRANSACTION '@'").await;
         drop(transaction);
         guard.release().await.unwrap();
         world.assert_held_back().await;
         world.database.ask("COMMIT PREPARED '@'");
-        world.assert_free().await;
+        world.somebody_else_was_here().await;
     }
 }
 
 #[tokio::test]
 async fn nobody_adopts_a_lease_while_its_holder_before_is_in_a_fenced_transaction() {
     let Some((world, _)) = World::each().await.into_iter().next() else { return };
-    let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-    let transaction = world.transaction().await;
-    transaction.fence(guard.token()).await.unwrap();
-    let (token, lease) = (guard.token(), guard.into_lease().unwrap());
+    let (guard, token, transaction) = world.held().await;
+    transaction.fence(token).await.unwrap();
+    let lease = guard.into_lease().unwrap();
     let adopter = world.other.clone();
     let adopting = tokio::spawn(async move { adopter.adopt(lease).await });
     // The lock is requested and not granted: the earlier token is still the newest.

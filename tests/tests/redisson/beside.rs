@@ -45,8 +45,7 @@ impl Pair {
     /// Sends a line to the JVM, which must give this answer.
     #[track_caller]
     pub(crate) fn java(&mut self, line: &str, answer: &str) {
-        self.java.tell(line);
-        self.java.expect(answer);
+        self.java.ask(line, answer);
     }
 
     /// The holder, if it is not ours.
@@ -206,8 +205,7 @@ async fn a_holder_that_is_killed_costs_its_lease_and_then_the_other_side_is_let_
         must(must(pair.client.mutex(NAME).acquire().await).release().await);
         let Some(mut java) = pair.place.jvm(WATCHDOG) else { return };
         let mut ours = pair.place.ours();
-        ours.tell(&format!("acquire {kind} 1000"));
-        ours.expect("acquired");
+        ours.ask(&format!("acquire {kind} 1000"), "acquired");
         java.tell("acquire write 0");
         ours.kill9();
         java.expect("acquired");
@@ -257,10 +255,8 @@ async fn tokens_of_a_fenced_lock_grow_by_one_whichever_side_is_granted() {
     for round in 0..3_u64 {
         pair.java("token 0", &(2 * round + 1).to_string());
         pair.java("release", "released");
-        ours.tell("token 0");
-        ours.expect(&(2 * round + 2).to_string());
-        ours.tell("release");
-        ours.expect("released");
+        ours.ask("token 0", &(2 * round + 2).to_string());
+        ours.ask("release", "released");
     }
 }
 

@@ -16,12 +16,10 @@ async fn a_message_that_is_lost_costs_ours_a_second_and_theirs_no_more_than_the_
     let far = Place::port(proxy.port(), server.port());
     let Some(mut java) = far.in_resp3().jvm(WATCHDOG) else { return };
     let client = far.client().await;
-    java.tell("acquire lock 60000");
-    java.expect("acquired");
+    java.ask("acquire lock 60000", "acquired");
     let lock = client.mutex(NAME).ttl(WATCHDOG);
     let waits = tokio::spawn(async move { lock.acquire().await });
-    java.tell("release");
-    java.expect("released");
+    java.ask("release", "released");
     let guard = must(must(waits.await));
     java.tell("acquire lock 0");
     let subscribed = format!("PUBSUB NUMSUB redisson_lock__channel:{{{NAME}}}");
@@ -35,15 +33,12 @@ async fn a_message_that_is_lost_costs_ours_a_second_and_theirs_no_more_than_the_
 async fn a_process_that_is_stopped_past_its_lease_finds_out_and_lets_go_of_nothing() {
     let Some(mut pair) = Pair::start().await else { return };
     let mut ours = pair.place.ours();
-    ours.tell("acquire lock 1000");
-    ours.expect("acquired");
+    ours.ask("acquire lock 1000", "acquired");
     ours.stop();
     pair.java("acquire lock 0", "acquired");
     ours.cont();
-    ours.tell("held");
-    ours.expect("lost");
-    ours.tell("release");
-    ours.expect("refused");
+    ours.ask("held", "lost");
+    ours.ask("release", "refused");
     pair.java("held", "held");
     pair.java.stop();
     let guard = must(pair.client.mutex(NAME).acquire().await);
@@ -85,11 +80,9 @@ async fn keeps_its_lock_through(
     let guard = must(mutex.acquire().await);
     happens();
     until("it is renewed", async || guard.renew().await.is_ok()).await;
-    java.tell("try lock");
-    java.expect("busy");
+    java.ask("try lock", "busy");
     must(guard.release().await);
-    java.tell("acquire lock 0");
-    java.expect("acquired");
+    java.ask("acquire lock 0", "acquired");
     happens();
     until("it is kept out", async || mutex.try_acquire().await.is_ok_and(|guard| guard.is_none()))
         .await;
@@ -97,10 +90,8 @@ async fn keeps_its_lock_through(
         let (client, mutex) = (place.client().await, mutex.clone());
         async move { (mutex.acquire().await, client) }
     });
-    java.tell("held");
-    java.expect("held");
-    java.tell("release");
-    java.expect("released");
+    java.ask("held", "held");
+    java.ask("release", "released");
     let (guard, _client) = must(waits.await);
     must(must(guard).release().await);
 }
@@ -131,12 +122,10 @@ async fn a_failover_that_forgets_a_lock_of_ours_lets_theirs_in_and_ours_is_told(
     must(fleet.servers()[1].cont());
     must(fleet.wait_for_another_primary(0));
     let Some(mut java) = place.jvm(MINUTE) else { return };
-    java.tell("acquire lock 0");
-    java.expect("acquired");
+    java.ask("acquire lock 0", "acquired");
     assert_eq!(loss(&guard).await, LossReason::Vanished);
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
-    java.tell("held");
-    java.expect("held");
+    java.ask("held", "held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

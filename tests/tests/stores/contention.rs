@@ -105,8 +105,7 @@ fn the_others_are_served_in_order(place: &Place) {
     let is_killed = |number: &usize| number % 2 == 1;
     let mut holder = place.start(0);
     holder.expect("ready");
-    holder.tell("go");
-    holder.expect("entered");
+    holder.ask("go", "entered");
     let mut waiting = Vec::new();
     let (runtime, client) = place.connect();
     for number in 1..=WAITERS {

@@ -24,6 +24,12 @@ const REDIS: [Flood; 8] = [
     (b"", b">2\r\n+message\r\n+b\r\n"),
 ];
 
+const POSTGRES: [Flood; 3] = [
+    (b"D\x7f\xff\xff\xff", &[b'a'; 65536]),
+    (b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x06\0\0", b"D\0\0\0\x06\0\0"),
+    (b"", b"N\0\0\0\x05\0"),
+];
+
 /// Serves each connection: answers the first `polite` requests with this answer, and then floods.
 fn serve(polite: &'static [u8], requests: usize, (begin, again): Flood) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -65,11 +71,11 @@ fn peak(mut running: Background) -> (u64, Option<i32>) {
 }
 
 #[track_caller]
-fn check(scheme: &str, greeting: &'static [u8], floods: &[Flood]) {
+fn check(before_address: &str, greeting: &'static [u8], floods: &[Flood]) {
     for (requests, flood) in [0, 1].into_iter().flat_map(|n| floods.iter().map(move |it| (n, *it)))
     {
         let address = serve(greeting, requests, flood);
-        let place = Place::at(format!("{scheme}://{address}"));
+        let place = Place::at(format!("{before_address}{address}"));
         let running = Background::start(place.leasehold(&["run", "x", "-n", "-q", "--", "true"]));
         let (most, code) = peak(running);
         let what = format!("{} after {requests}", flood.0.escape_ascii());
@@ -80,5 +86,10 @@ fn check(scheme: &str, greeting: &'static [u8], floods: &[Flood]) {
 
 #[test]
 fn a_redis_server_that_answers_without_end_costs_no_memory() {
-    check("redis", b"%0\r\n", &REDIS);
+    check("redis://", b"%0\r\n", &REDIS);
+}
+
+#[test]
+fn a_postgresql_server_that_answers_without_end_costs_no_memory() {
+    check("postgres://u@", b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", &POSTGRES);
 }

@@ -28,21 +28,18 @@ fn service(place: &Place) -> Option<Worker> {
 fn a_service_in_java_is_kept_out_while_a_migration_runs() {
     let place = Place::on_redis_with("layout=redisson");
     let Some(mut service) = service(&place) else { return };
-    service.tell("acquire lock 0");
-    service.expect("acquired");
+    service.ask("acquire lock 0", "acquired");
     let command = ["sh", "-c", "echo migrates; cat"];
     let migration = script(&place, "migrate_alone.sh", &[&[NAME][..], &command].concat());
     let mut migration = Background::fed(migration);
     let shown = place.end(&["show", NAME]).stdout;
     assert!(shown.contains("another program") && shown.contains("Redisson node"), "{shown}");
     place.end(&["run", NAME, "--no-wait", "--", "true"]).assert_failed(75, "a program other than");
-    service.tell("release");
-    service.expect("released");
+    service.ask("release", "released");
     assert_eq!(migration.line(), "migrates");
     assert_eq!(place.show(NAME)["holders"][0]["label"], "migration");
     assert!(place.end(&["ls"]).stdout.contains(NAME));
-    service.tell("try lock");
-    service.expect("busy");
+    service.ask("try lock", "busy");
     service.tell("acquire lock 0");
     migration.close_stdin();
     service.expect("acquired");
@@ -53,15 +50,13 @@ fn a_reader_in_java_is_shown_as_a_reader_and_a_writer_as_one_alone() {
     let place = Place::on_redis_with("layout=redisson");
     let Some(mut service) = service(&place) else { return };
     for (kind, mode, letter) in [("read", "shared", "r"), ("write", "exclusive", "w")] {
-        service.tell(&format!("acquire {kind} 0"));
-        service.expect("acquired");
+        service.ask(&format!("acquire {kind} 0"), "acquired");
         let shown = place.end(&["show", NAME]).stdout;
         assert!(shown.contains(&format!("another program  {mode} ")), "{shown}");
         assert_eq!(place.show(NAME)["foreign"]["mode"], mode);
         let listed = place.end(&["ls"]).stdout;
         assert!(listed.contains(&format!("{NAME}  {letter} ")), "{listed}");
-        service.tell("release");
-        service.expect("released");
+        service.ask("release", "released");
     }
 }
 

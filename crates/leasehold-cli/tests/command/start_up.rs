@@ -22,30 +22,22 @@ struct Turns {
     is_taken: bool,
 }
 
-/// A proxy of a server that counts round trips, of all connections together.
-#[derive(Debug)]
-struct CountingProxy {
-    port: u16,
-    turns: Arc<Mutex<Turns>>,
-}
-
-impl CountingProxy {
-    fn to(server_port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, turns) = (listener.local_addr().unwrap().port(), Arc::default());
-        let counted = Arc::clone(&turns);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let server = TcpStream::connect(("127.0.0.1", server_port)).unwrap();
-                let (client, seen) = (client.unwrap(), Arc::clone(&counted));
-                let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || relay(client, server, true, &seen));
-                let seen = Arc::clone(&counted);
-                thread::spawn(move || relay(back, forth, false, &seen));
+/// Starts a proxy of a server that counts round trips, of all connections together. Returns its
+/// port.
+fn counting_proxy(server_port: u16, turns: Arc<Mutex<Turns>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming().map(Result::unwrap) {
+            let server = TcpStream::connect(("127.0.0.1", server_port)).unwrap();
+            let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            for (from, to, is_clients) in [(client, server, true), (back, forth, false)] {
+                let turns = Arc::clone(&turns);
+                thread::spawn(move || relay(from, to, is_clients, &turns));
             }
-        });
-        Self { port, turns }
-    }
+        }
+    });
+    port
 }
 
 fn relay(mut from: TcpStream, mut to: TcpStream, is_clients: bool, turns: &Mutex<Turns>) {
@@ -74,13 +66,14 @@ fn a_command_starts_after_three_round_trips() {
     let mut place = Place::on_redis();
     // The server knows the scripts, as it does after the first use of the first client.
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
-    let proxy = CountingProxy::to(place.server.as_ref().unwrap().port());
-    place.url = format!("redis://127.0.0.1:{}/", proxy.port);
+    let turns = Arc::<Mutex<Turns>>::default();
+    let port = counting_proxy(place.server.as_ref().unwrap().port(), Arc::clone(&turns));
+    place.url = format!("redis://127.0.0.1:{port}/");
     let mut started = Background::fed(place.shell("x", &[], "echo started; cat"));
     assert_eq!(started.line(), "started");
     // HELLO, then INFO with TIME, and the script that takes the lock. Meanwhile the keeper opens
     // its own connections.
-    assert_eq!(proxy.turns.lock().unwrap().count, 3);
+    assert_eq!(turns.lock().unwrap().count, 3);
 }
 
 /// It says who holds, so a script takes the lock. A lock without a label is taken with less.

@@ -20,7 +20,7 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
-use super::lease::{Attempt, Held, LeaseState, Terms};
+use super::lease::{Attempt, Held, LeaseState};
 use super::mailbox::Mailbox;
 use super::{Keeper, Table};
 use crate::store::Subscription;
@@ -49,7 +49,7 @@ pub(super) struct Gates {
 #[derive(Debug)]
 struct Gate {
     /// The lease that they want; `None` if it cannot be passed on.
-    terms: Option<Terms>,
+    terms: Option<Duration>,
     head: Head,
     callers: VecDeque<Caller>,
     let_go: Option<Box<KeptForNext>>,
@@ -198,7 +198,7 @@ impl Keeper {
         now: Instant,
     ) -> Entry {
         let gates = &mut table.gates;
-        let terms = Terms::of(attempt).filter(|_| !gates.slice.is_zero());
+        let terms = attempt.terms().filter(|_| !gates.slice.is_zero());
         if terms.is_none() && (gates.queued || !waits) {
             return Entry::Ask(None);
         }
@@ -222,11 +222,10 @@ impl Keeper {
             return Entry::Busy;
         }
         let own = match gate.head {
-            Head::Held { id, .. } if self.is_observed() => {
-                table.leases.get(id).map(|own| own.token())
-            }
+            Head::Held { id, .. } if self.is_observed() => table.leases.get(id),
             Head::Asking | Head::Held { .. } | Head::Idle { .. } | Head::LetGo => None,
         };
+        let own = own.map(|own| own.token());
         let asks = usize::from(gate.head == Head::Asking);
         let ahead = u32::try_from(gate.callers.len() + asks).unwrap_or(u32::MAX);
         gates.tickets += 1;
@@ -272,27 +271,21 @@ impl Keeper {
     /// Serves the next caller of a gate that has no lease: it asks the store.
     pub(super) fn advance(self: &Arc<Self>, table: &mut Table, name: &LockName) -> Wakeup {
         let Some(gate) = table.gates.by_name.get_mut(name) else { return Wakeup::default() };
-        match gate.callers.pop_front() {
-            Some(next) => {
-                gate.head = Head::Asking;
-                Wakeup(Some((next.turn, Turn::Ask(self.front(name)))))
-            }
-            None if gate.let_go.is_some() => {
-                gate.head = Head::LetGo;
-                Wakeup::default()
-            }
-            None if table.gates.queued => {
-                table.gates.by_name.remove(name);
-                Wakeup::default()
-            }
-            None => {
-                let until = self.store.now() + IDLE;
-                gate.head = Head::Idle { until };
-                table.gates.idle.push_back((until, name.clone()));
-                self.wake_by(table, until);
-                Wakeup::default()
-            }
+        if let Some(next) = gate.callers.pop_front() {
+            gate.head = Head::Asking;
+            return Wakeup(Some((next.turn, Turn::Ask(self.front(name)))));
         }
+        if gate.let_go.is_some() {
+            gate.head = Head::LetGo;
+        } else if table.gates.queued {
+            table.gates.by_name.remove(name);
+        } else {
+            let until = self.store.now() + IDLE;
+            gate.head = Head::Idle { until };
+            table.gates.idle.push_back((until, name.clone()));
+            self.wake_by(table, until);
+        }
+        Wakeup::default()
     }
 
     /// Passes the lease of this guard on to the next caller, if there is one and the lease may be
@@ -340,7 +333,7 @@ impl Table {
     /// A front that is left is for the caller to drop, once the table is not locked: then the next
     /// caller is served.
     pub(super) fn granted(&mut self, attempt: &Attempt, front: &mut Option<Front>, now: Instant) {
-        let terms = Terms::of(attempt).filter(|_| !self.gates.slice.is_zero());
+        let terms = attempt.terms().filter(|_| !self.gates.slice.is_zero());
         let Some(terms) = terms else { return };
         let head = Head::Held { id: attempt.request.id, slice_until: now + self.gates.slice };
         match front.take() {
@@ -360,7 +353,7 @@ impl Gates {
         Self { by_name, slice, queued, tickets: 0, let_go, idle }
     }
 
-    fn open(&mut self, name: &LockName, terms: Option<Terms>, head: Head) {
+    fn open(&mut self, name: &LockName, terms: Option<Duration>, head: Head) {
         let (callers, let_go) = (VecDeque::new(), None);
         let gate = Gate { terms, head, callers, let_go, is_listed: false, subscription: None };
         self.by_name.insert(name.clone(), gate);

@@ -30,15 +30,6 @@ pub(crate) struct Validity {
     pub(crate) is_claimed: bool,
 }
 
-/// The outcome for a lease that its holder has released or dropped.
-struct LetGo {
-    /// The lease was passed on to the next caller. Otherwise it goes back to the store.
-    is_passed: bool,
-    /// The lease was in the table until now, so its end has to be reported.
-    was_kept: bool,
-    wakeup: Wakeup,
-}
-
 impl Keeper {
     // ---- into keeping
 
@@ -80,7 +71,9 @@ impl Keeper {
         if attempt.gathers.is_none() {
             state.mark_delivered(now);
         }
-        limit_to(&state, limit);
+        if let Some(limit) = limit {
+            state.signal.limit_to(limit);
+        }
         Some(Held { keeper: Arc::clone(self), state })
     }
 
@@ -103,7 +96,9 @@ impl Keeper {
             states.clone().for_each(|state| state.mark_delivered(from));
             self.wake_by(&mut table, due);
         }
-        states.for_each(|state| limit_to(state, limit));
+        if let Some(limit) = limit {
+            states.for_each(|state| state.signal.limit_to(limit));
+        }
         true
     }
 
@@ -198,13 +193,12 @@ impl Keeper {
             until: now + state.longest_ttl().max(CLEANUP_LIFE),
             notice: self.end_notice(state, now),
         };
-        let (let_go, was_running) = {
+        let ((is_passed, wakeup), was_running) = {
             let mut table = self.table();
-            let let_go = self.take_from_holder(&mut table, state, Some(cleanup), now);
-            (let_go, std::mem::replace(&mut table.running, true))
+            let taken = self.take_from_holder(&mut table, state, Some(cleanup), now);
+            (taken, std::mem::replace(&mut table.running, true))
         };
-        let is_passed = let_go.is_passed;
-        self.was_let_go(state, let_go, now).deliver();
+        self.was_let_go(state, wakeup, now).deliver();
         if !is_passed {
             self.wake.notify_one();
         }
@@ -217,20 +211,21 @@ impl Keeper {
 
     /// Takes a lease from its holder. If nobody stands behind, the keeper sends the release
     /// `cleanup`, unless a new caller takes the lease first. Without `cleanup`, the holder sends
-    /// the release.
+    /// the release. Returns whether the lease was passed on; and the turn of the next caller, if
+    /// the lease was in the table until now.
     fn take_from_holder(
         self: &Arc<Self>,
         table: &mut Table,
         state: &Arc<LeaseState>,
         cleanup: Option<Cleanup>,
         now: Instant,
-    ) -> LetGo {
+    ) -> (bool, Option<Wakeup>) {
         if !table.closed
             && let Some(wakeup) = self.pass_on(table, state, now)
         {
-            return LetGo { is_passed: true, was_kept: true, wakeup };
+            return (true, Some(wakeup));
         }
-        table.ended.add(state.request(), state.grant_token(), &state.name);
+        table.ended.add(&state.request, state.grant_token, &state.name);
         let renewing = table.leases.remove(state);
         let was_kept = renewing.is_some();
         if let Some(cleanup) = cleanup {
@@ -238,17 +233,16 @@ impl Keeper {
             let kept = renewing.filter(|_| !table.closed);
             table.cleanups.extend(table.gates.keep_for_next(state, kept, cleanup));
         }
-        let wakeup = if was_kept { self.lease_ended(table, state) } else { Wakeup::default() };
-        LetGo { is_passed: false, was_kept, wakeup }
+        (false, was_kept.then(|| self.lease_ended(table, state)))
     }
 
     /// Ends a lease that was let go, and reports its end. Returns the turn of the next caller.
-    fn was_let_go(&self, state: &LeaseState, let_go: LetGo, now: Instant) -> Wakeup {
+    fn was_let_go(&self, state: &LeaseState, wakeup: Option<Wakeup>, now: Instant) -> Wakeup {
         let end = state.signal.release_at(now);
-        if let_go.was_kept {
+        if wakeup.is_some() {
             self.report_end(state, end, now);
         }
-        let_go.wakeup
+        wakeup.unwrap_or_default()
     }
 
     /// The notice of a lease's end at `now`, for callers that watch the name without a place in its
@@ -258,7 +252,7 @@ impl Keeper {
     fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
         let held = now.saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= ASK_INTERVAL;
-        is_published.then(|| end_notice(state.grant_token()))
+        is_published.then(|| end_notice(state.grant_token))
     }
 }
 
@@ -304,9 +298,8 @@ impl Held {
             Some(End::Released) => return Ok(()), // by another guard
             None => {}
         }
-        let let_go = keeper.take_from_holder(&mut keeper.table(), state, None, now);
-        let is_passed = let_go.is_passed;
-        let wakeup = keeper.was_let_go(state, let_go, now);
+        let (is_passed, wakeup) = keeper.take_from_holder(&mut keeper.table(), state, None, now);
+        let wakeup = keeper.was_let_go(state, wakeup, now);
         if is_passed {
             state.finish();
             wakeup.deliver();
@@ -341,13 +334,6 @@ impl Held {
                 Err(error.into())
             }
         }
-    }
-}
-
-/// Limits the hold of a lease that was delivered.
-fn limit_to(state: &LeaseState, limit: Option<Instant>) {
-    if let Some(limit) = limit {
-        state.signal.limit_to(limit);
     }
 }
 

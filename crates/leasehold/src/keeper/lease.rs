@@ -32,7 +32,7 @@ pub(crate) struct LeaseState {
     pub(crate) name: LockName,
     pub(crate) id: HolderId,
     /// What every request of the lease says, the same as the acquire.
-    request: Request,
+    pub(crate) request: Request,
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
@@ -42,14 +42,14 @@ pub(crate) struct LeaseState {
     delivered: OnceLock<Instant>,
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
-    /// The number of times that the lease was passed on since the grant. The token of this guard is
-    /// higher than that of the grant by that number.
-    passed_on: PassedOn,
+    /// How many times the lease was passed on since the grant, and when the last time was. The
+    /// token of this guard is higher than that of the grant by that number.
+    pub(crate) passed_on: PassedOn,
     /// The time at which to report the present holder to the store, if the store does not know the
     /// holder, or knows an earlier caller.
     pub(super) tell_at: Option<Instant>,
-    /// The token of the grant, as the store has it.
-    grant_token: FencingToken,
+    /// The token of the grant, by which the store identifies the lease.
+    pub(crate) grant_token: FencingToken,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
 }
@@ -70,6 +70,19 @@ struct Changing {
     known: Option<Box<Description>>,
     /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
+}
+
+impl Changing {
+    fn new(
+        options: &LeaseOptions,
+        longest_ttl: Duration,
+        unanswered: bool,
+        known: Option<Box<Description>>,
+    ) -> Self {
+        let (ttl, shown_label) = (options.ttl, options.label.clone());
+        let failures = FailureStreak::default();
+        Self { ttl, longest_ttl, unanswered, has_succeeded: false, shown_label, known, failures }
+    }
 }
 
 /// The events of a lease that were reported so far: its grant, and then its end, once.
@@ -104,25 +117,19 @@ pub(crate) struct Attempt {
     pub(crate) unanswered: bool,
 }
 
-/// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
-/// store itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
-    ttl: Duration,
-}
-
-impl Terms {
-    /// The terms of an attempt, if a lease of it may be passed on. An option that concerns a single
-    /// grant forbids that: a limit of the hold, `once_per`, or renewals by the holder.
-    pub(super) fn of(attempt: &Attempt) -> Option<Self> {
-        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = attempt.options;
-        let joins = attempt.joins
-            && attempt.request.mode == Mode::Exclusive
+impl Attempt {
+    /// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
+    /// store itself. There is none if a lease of this attempt may not be passed on, because an
+    /// option concerns a single grant: a limit of the hold, `once_per`, or renewals by the holder.
+    pub(super) fn terms(&self) -> Option<Duration> {
+        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = self.options;
+        let joins = self.joins
+            && self.request.mode == Mode::Exclusive
             && renewal == Renewal::Auto
             && max_hold.is_none()
             && min_hold.is_none()
             && once_per.is_none();
-        joins.then_some(Self { ttl })
+        joins.then_some(ttl)
     }
 }
 
@@ -135,15 +142,8 @@ impl LeaseState {
         now: Instant,
     ) -> Arc<Self> {
         let Attempt { name, request, options, unanswered, .. } = attempt;
-        let changing = Changing {
-            ttl: options.ttl,
-            longest_ttl: options.ttl,
-            unanswered,
-            has_succeeded: false,
-            shown_label: options.label.clone(),
-            known: described.then(|| Box::new(Description::new(token, (*request.info).clone()))),
-            failures: FailureStreak::default(),
-        };
+        let known = described.then(|| Box::new(Description::new(token, (*request.info).clone())));
+        let changing = Changing::new(&options, options.ttl, unanswered, known);
         let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
         Self::of((name, request, token), options, changing, (passed_on, tell_at), signal, now)
     }
@@ -179,22 +179,15 @@ impl LeaseState {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };
-        let token = self.grant_token();
+        let token = self.grant_token;
         token.passed_on(passed_on.times)?;
         let changing = {
             let before = self.changing();
             if before.ttl != self.options.ttl {
                 return None;
             }
-            Changing {
-                ttl: options.ttl,
-                longest_ttl: before.longest_ttl,
-                unanswered: before.unanswered,
-                has_succeeded: false,
-                shown_label: options.label.clone(),
-                known: before.known.clone(),
-                failures: FailureStreak::default(),
-            }
+            let Changing { longest_ttl, unanswered, known, .. } = &*before;
+            Changing::new(&options, *longest_ttl, *unanswered, known.clone())
         };
         let (name, signal) = (self.name.clone(), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
@@ -208,19 +201,9 @@ impl LeaseState {
 
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
-        let grant = self.grant_token();
+        let grant = self.grant_token;
         // The default is unreachable: a lease is passed on only if it has another token.
         grant.passed_on(self.passed_on.times).unwrap_or(grant)
-    }
-
-    /// The token of the grant, by which the store identifies the lease.
-    pub(crate) fn grant_token(&self) -> FencingToken {
-        self.grant_token
-    }
-
-    /// How many times the lease was passed on since the grant, and when the last time was.
-    pub(crate) fn passed_on_since(&self) -> PassedOn {
-        self.passed_on
     }
 
     /// The ttl for which the lease is renewed.
@@ -245,15 +228,6 @@ impl LeaseState {
         self.changing().ttl = ttl;
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        self.request.mode
-    }
-
-    /// What every request of the lease says.
-    pub(super) fn request(&self) -> &Request {
-        &self.request
-    }
-
     /// The request that keeps the lease for `ttl`.
     pub(crate) fn keep(&self, ttl: Duration) -> Keep {
         Keep::new(self.request.clone(), ttl).with_known(self.changing().known.clone())
@@ -267,7 +241,7 @@ impl LeaseState {
     /// The facts about the lease for observers.
     pub(super) fn facts(&self) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
-        LeaseFacts { holder: self.id, name: &self.name, mode: self.mode(), label, token }
+        LeaseFacts { holder: self.id, name: &self.name, mode: self.request.mode, label, token }
     }
 
     /// Changes the label that others see.

@@ -255,7 +255,7 @@ impl Leases {
         own: Option<HolderId>,
     ) -> Option<FencingToken> {
         let mut others = self.of(name).filter(|other| Some(other.id) != own);
-        let blocks = mode.held_up_by(others.clone().map(|other| other.mode()), is_queued)?;
+        let blocks = mode.held_up_by(others.clone().map(|other| other.request.mode), is_queued)?;
         others.nth(blocks).map(|other| other.token())
     }
 

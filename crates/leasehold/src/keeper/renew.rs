@@ -168,31 +168,25 @@ impl Keeper {
         let ttl = state.ttl();
         let now = self.store.now();
         let deadline = (now + ttl / 6).min(state.signal.valid_until());
-        let take = Take::new(state.request().clone(), ttl).with_claim(Some(state.grant_token()));
+        let take = Take::new(state.request.clone(), ttl).with_claim(Some(state.grant_token));
         let operation = Operation::On { name: state.name.clone(), action: Action::Take(take) };
-        let result = self.store.execute_at(operation, now, Some(deadline)).await;
-        let failure = result.as_ref().err().cloned();
-        self.reclaimed(state, reason, result);
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Records the result of a reclaim. If no answer came, the next renewal finds out.
-    fn reclaimed(
-        self: &Arc<Self>,
-        state: &Arc<LeaseState>,
-        reason: LossReason,
-        result: Result<TimedAnswer, StoreError>,
-    ) {
-        let timed = match result {
+        let timed = match self.store.execute_at(operation, now, Some(deadline)).await {
             Ok(timed) => timed,
-            Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
-            Err(cause) => return self.renewals_failed([state], &cause),
+            Err(error) => {
+                match error.kind().is_transient() {
+                    // The next renewal finds out.
+                    true => self.renewals_failed([state], &error),
+                    false => self.lose(state, reason),
+                }
+                return Err(error);
+            }
         };
         match outcome(&timed.answer.reply) {
             Some(Ok(())) => self.extend([&**state], &timed),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }
+        Ok(())
     }
 
     // ---- who has a lease
@@ -204,8 +198,8 @@ impl Keeper {
         Box::pin(async move {
             let told = states.into_iter().map(|state| {
                 let info = Arc::unwrap_or_clone(keeper.info(state.shown_label()));
-                let info = info.with_passed_on(state.passed_on_since());
-                let description = Description::new(state.grant_token(), info);
+                let info = info.with_passed_on(state.passed_on);
+                let description = Description::new(state.grant_token, info);
                 (state, description)
             });
             let told: Vec<_> = told.collect();

@@ -36,6 +36,8 @@ mod router;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod secret;
 #[cfg(any(feature = "postgres", feature = "redis"))]
+mod socket;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;
 mod traits;
 #[cfg(any(feature = "postgres", feature = "redis"))]

@@ -3,26 +3,29 @@
 //! A login may wait in the server, for example for a lock on a catalog. The server does not notice
 //! that its client has gone, so the dialer counts such a login until it has ended.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode as DriverSslMode;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::direct::{SSL_REQUEST, cancel_request};
 use super::error;
 use super::greeting::greet;
+use super::limited::Limited;
 use crate::store::options::Server;
 use crate::store::postgres::options::PostgresOptions;
+use crate::store::socket::{self, Stream};
 
 /// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";
@@ -59,14 +62,9 @@ pub(crate) struct Dialed {
     pub(crate) is_direct: bool,
 }
 
-/// The driver of a session, which sends and receives.
-pub(crate) enum Driver {
-    Plain(Box<Connection<Socket, NoTlsStream>>),
-    Tls(Box<TlsConnection>),
-}
-
-type TlsConnection =
-    Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
+/// What sends and receives for a session, and returns what the server says without being asked.
+pub(crate) type Driver =
+    Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
 impl Dialer {
     /// A dialer for the servers of the URL, or for the server at which to listen.
@@ -161,21 +159,23 @@ impl Dialer {
         let name = server.to_string();
         let config = self.config(server, tls.is_some()).await?;
         let failed = |failure| error::request(&name, failure);
-        let (client, mut driver) = match tls {
+        let unreachable = |why| socket::unreachable(&name, why);
+        let stream = connect(server).await.map_err(unreachable)?;
+        let stream = Limited { stream, received: 0 };
+        let opened = match tls {
             Some(tls) => {
-                let tls = MakeRustlsConnect::new(ClientConfig::clone(tls));
-                let (client, connection) = config.connect(tls).await.map_err(failed)?;
-                (client, Driver::Tls(Box::new(connection)))
+                let mut tls = MakeRustlsConnect::new(ClientConfig::clone(tls));
+                let tls = MakeTlsConnect::<Limited>::make_tls_connect(&mut tls, &server.host);
+                let tls = tls.map_err(|why| unreachable(io::Error::other(why)))?;
+                config.connect_raw(stream, tls).await.map(driven)
             }
-            None => {
-                let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
-                (client, Driver::Plain(Box::new(connection)))
-            }
+            None => config.connect_raw(stream, NoTls).await.map(driven),
         };
+        let (client, mut driver) = opened.map_err(failed)?;
         // Nobody drives the session yet, so this function does so meanwhile.
         let is_direct = tokio::select! {
             greeted = greet(&client, &name, &self.settings) => greeted?,
-            () = driver.listen(|_, _| {}) => {
+            () = listen(&mut driver, |_, _| {}) => {
                 let text = format!("{name}: it ended the session at once");
                 return Err(StoreError::new(StoreErrorKind::Unreachable, text));
             }
@@ -186,12 +186,7 @@ impl Dialer {
     async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {
         let PostgresOptions { login, database, .. } = &self.settings;
         let mut config = Config::new();
-        config.application_name(APPLICATION).port(server.port);
-        if server.is_socket() {
-            config.host_path(&server.host)
-        } else {
-            config.host(&server.host)
-        };
+        config.application_name(APPLICATION);
         config.ssl_mode(if has_tls { DriverSslMode::Require } else { DriverSslMode::Disable });
         let user = login.user.as_ref().map(|user| user.reveal().to_owned()).unwrap_or_default();
         config.dbname(database.as_ref().unwrap_or(&user));
@@ -207,24 +202,36 @@ impl Dialer {
     }
 }
 
-/// Sends a message that needs no session, and waits for a byte, or for the end.
-async fn ask(server: Server, message: Vec<u8>) -> io::Result<usize> {
-    let Server { host, port } = &server;
-    match server.is_socket() {
-        true => {
-            let path = format!("{host}/.s.PGSQL.{port}");
-            exchange(UnixStream::connect(path).await?, &message).await
+fn driven<T>((client, mut connection): (Client, Connection<Limited, T>)) -> (Client, Driver)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    (client, Box::new(move |context| connection.poll_message(context)))
+}
+
+/// Sends and receives until the session ends, and passes on the notifications of the server:
+/// channel and payload.
+pub(crate) async fn listen(driver: &mut Driver, mut notified: impl FnMut(&str, &str)) {
+    loop {
+        match poll_fn(&mut *driver).await {
+            Some(Ok(AsyncMessage::Notification(it))) => notified(it.channel(), it.payload()),
+            Some(Ok(_)) => {}
+            // Callers with a request under way get a separate error.
+            Some(Err(_)) | None => return,
         }
-        false => exchange(TcpStream::connect((host.as_str(), *port)).await?, &message).await,
     }
 }
 
-async fn exchange(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    message: &[u8],
-) -> io::Result<usize> {
-    stream.write_all(message).await?;
+/// Sends a message that needs no session, and waits for a byte, or for the end.
+async fn ask(server: Server, message: Vec<u8>) -> io::Result<usize> {
+    let mut stream = connect(&server).await?;
+    stream.write_all(&message).await?;
     stream.read(&mut [0]).await
+}
+
+async fn connect(server: &Server) -> io::Result<Box<dyn Stream>> {
+    let Server { host, port } = server;
+    socket::connect(server, &format!("{host}/.s.PGSQL.{port}")).await
 }
 
 /// The reason for which a program gave no password.

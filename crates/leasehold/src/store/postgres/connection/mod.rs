@@ -8,6 +8,7 @@ pub(crate) mod dial;
 mod direct;
 pub(crate) mod error;
 mod greeting;
+mod limited;
 mod session;
 mod sessions;
 

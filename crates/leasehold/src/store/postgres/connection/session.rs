@@ -1,12 +1,11 @@
 //! One session, and the statements that the server has prepared in it.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
+use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::dial::{Dialed, Driver};
+use super::dial::{Dialed, listen};
 use crate::mutex::Mutex;
 
 /// A value for a statement, with its type.
@@ -30,7 +29,7 @@ pub(super) struct Session {
 impl Session {
     /// A session, which is driven from now on.
     pub(super) fn begin(Dialed { client, mut driver, server, at, is_direct }: Dialed) -> Self {
-        tokio::spawn(async move { driver.listen(|_, _| {}).await });
+        tokio::spawn(async move { listen(&mut driver, |_, _| {}).await });
         Self { client, server, at, is_direct, is_asked: false, prepared: Mutex::default() }
     }
 
@@ -51,24 +50,5 @@ impl Session {
         };
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|(value, _)| *value).collect();
         self.client.query(&prepared, &values).await
-    }
-}
-
-impl Driver {
-    /// Sends and receives until the session ends, and passes on the notifications of the server:
-    /// channel and payload.
-    pub(crate) async fn listen(&mut self, mut notified: impl FnMut(&str, &str)) {
-        loop {
-            let message = poll_fn(|context| match self {
-                Self::Plain(connection) => connection.poll_message(context),
-                Self::Tls(connection) => connection.poll_message(context),
-            });
-            match message.await {
-                Some(Ok(AsyncMessage::Notification(it))) => notified(it.channel(), it.payload()),
-                Some(Ok(_)) => {}
-                // Callers with a request under way get a separate error.
-                Some(Err(_)) | None => return,
-            }
-        }
     }
 }

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{InvalidInput, StoreError};
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
 
@@ -19,7 +18,7 @@ use crate::background;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 use crate::process::PerProcess;
-use crate::store::postgres::connection::dial::{Dialed, Dialer};
+use crate::store::postgres::connection::dial::{Dialed, Dialer, listen};
 use crate::store::postgres::options::PostgresOptions;
 
 /// How long the session stays open after the last waiter: 10 s.
@@ -31,6 +30,9 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// The first and the longest pause between two attempts to listen.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// The largest number of notifications that wait to be read by one receiver: 256.
+const MOST: usize = 256;
 
 /// The hubs of this process, each with what identifies its database.
 static HUBS: PerProcess<Mutex<Hubs>> = PerProcess::new();
@@ -61,7 +63,7 @@ struct Receiver {
     /// Whether the session is open for this receiver although nobody waits.
     follows: bool,
     /// Gets the payloads of notifications, and `None` if some may have been missed.
-    sender: UnboundedSender<Option<String>>,
+    sender: broadcast::Sender<Option<String>>,
 }
 
 /// What the session hears.
@@ -105,8 +107,8 @@ impl Hub {
         &self,
         channel: String,
         follows: bool,
-    ) -> UnboundedReceiver<Option<String>> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    ) -> broadcast::Receiver<Option<String>> {
+        let (sender, receiver) = broadcast::channel(MOST);
         self.receivers.lock().list.push(Receiver { channel, follows, sender });
         receiver
     }
@@ -145,7 +147,7 @@ impl Hub {
     /// The channels to listen to; none if nobody needs the session.
     fn wanted(&self) -> BTreeSet<String> {
         let mut receivers = self.receivers.lock();
-        receivers.list.retain(|it| !it.sender.is_closed());
+        receivers.list.retain(|it| it.sender.receiver_count() > 0);
         let waits = receivers.waited.is_some_and(|waited| waited.elapsed() < LINGER);
         if !waits && !receivers.list.iter().any(|it| it.follows) {
             return BTreeSet::new();
@@ -161,20 +163,21 @@ impl Hub {
     }
 
     /// Passes on a notification, or to all receivers that they may have missed some.
-    fn pass_on(&self, notification: Option<(&str, &str)>) {
+    pub(super) fn pass_on(&self, notification: Option<(&str, &str)>) {
         for Receiver { channel, sender, .. } in &self.receivers.lock().list {
             // The send fails if the receiver has gone; it is forgotten later.
             let _ = match notification {
                 None => sender.send(None),
                 Some((of, payload)) if of == channel => sender.send(Some(payload.to_owned())),
-                Some(_) => Ok(()),
+                Some(_) => Ok(0),
             };
         }
     }
 
     /// Listens on a session until nobody needs it, or it fails.
     async fn hear(&self, Dialed { client, mut driver, at, .. }: Dialed, is_again: bool) {
-        let hearing = driver.listen(|channel, payload| self.pass_on(Some((channel, payload))));
+        let hearing =
+            listen(&mut driver, |channel, payload| self.pass_on(Some((channel, payload))));
         let asking = async {
             self.ask(&client, is_again).await;
             // Another session is opened once the server has ended this one, or answers nobody.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use leasehold_core::{
     Addressed, BoxFuture, ClientId, LockName, Message, StoreError, StoreErrorKind,
 };
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
@@ -125,19 +126,25 @@ impl Inboxes {
     }
 }
 
-struct PostgresInbox(UnboundedReceiver<Option<String>>);
+/// The next payload; `None` if some may have been missed.
+async fn next(receiver: &mut Receiver<Option<String>>) -> Option<String> {
+    match receiver.recv().await {
+        Ok(heard) => heard,
+        Err(RecvError::Lagged(_)) => None,
+        Err(RecvError::Closed) => std::future::pending().await, // the store has gone
+    }
+}
+
+struct PostgresInbox(Receiver<Option<String>>);
 
 impl Inbox for PostgresInbox {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async {
             loop {
-                match self.0.recv().await {
-                    Some(None) => return Message::Gap,
-                    Some(Some(payload)) => match decode(&payload) {
-                        Some(message) => return message,
-                        None => continue, // of a later release
-                    },
-                    None => std::future::pending().await, // the store has gone
+                let Some(payload) = next(&mut self.0).await else { return Message::Gap };
+                // Otherwise the message is of a later release.
+                if let Some(message) = decode(&payload) {
+                    return message;
                 }
             }
         })
@@ -145,7 +152,7 @@ impl Inbox for PostgresInbox {
 }
 
 struct PostgresSubscription {
-    receiver: UnboundedReceiver<Option<String>>,
+    receiver: Receiver<Option<String>>,
     name: LockName,
 }
 
@@ -153,18 +160,31 @@ impl Subscription for PostgresSubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             loop {
-                match self.receiver.recv().await {
-                    Some(None) => return None,
-                    // Other names may share the channel.
-                    Some(Some(payload)) => match payload.split_once('\n') {
-                        Some((told, text)) if told == self.name.as_str() => {
-                            return Some(text.to_owned());
-                        }
-                        _ => continue,
-                    },
-                    None => std::future::pending().await, // the store has gone
+                let payload = next(&mut self.receiver).await?;
+                // Other names may share the channel.
+                match payload.split_once('\n') {
+                    Some((told, text)) if told == self.name.as_str() => {
+                        return Some(text.to_owned());
+                    }
+                    _ => {}
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_reads_too_slowly_is_told_that_notifications_were_missed() {
+        let hub =
+            Hub::of(&PostgresOptions::from_url_with("postgres://u@localhost", |_| None).unwrap())
+                .unwrap();
+        let mut receiver = hub.receive("c".to_owned(), true);
+        (0..300).for_each(|number| hub.pass_on(Some(("c", &number.to_string()))));
+        assert_eq!(next(&mut receiver).await, None);
+        assert_eq!(next(&mut receiver).await.as_deref(), Some("44"));
     }
 }

@@ -1,18 +1,11 @@
 //! Opening a connection: address, socket, TLS, greeting, database.
 
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select_ok;
 use leasehold_core::{BoxFuture, InvalidInput, StoreError};
 use redis::Value;
-use socket2::{SockRef, TcpKeepalive};
-#[cfg(unix)]
-use tokio::net::UnixStream;
-use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -20,20 +13,13 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::Connection;
 use super::bundle::MOST_IN_A_CALL;
 use super::error::{self, Peer};
-use super::link::Stream;
 use super::pushes::PushSender;
 use super::wire::Wire;
 use crate::store::pace::Paces;
 use crate::store::redis::options::{Address, RedisOptions};
 use crate::store::secret::Login;
+use crate::store::socket::{self, Stream};
 use crate::store::tls::{Tls, Trust};
-
-/// The kernel's keepalive for an idle connection: after 15 s of silence, and then every 5 s; it
-/// gives up after 3 failures. So a connection that died while it was idle is noticed before a
-/// renewal needs it.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEPALIVE_COUNT: u32 = 3;
 
 /// A check of each new connection before it is used.
 pub(crate) trait Admission: fmt::Debug + Send + Sync {
@@ -130,22 +116,14 @@ impl Dialer {
     ) -> Result<Box<dyn Stream>, StoreError> {
         let server = &address.to_string();
         let slow = |stage| self.too_slow(server, stage);
-        let Address { host, port } = address;
-        if address.is_socket() {
-            #[cfg(not(unix))]
-            return Err(error::unreachable(server, io::ErrorKind::Unsupported.into()));
-            #[cfg(unix)]
-            {
-                let opening = timeout_at(until, UnixStream::connect(host)).await;
-                let stream = opening.map_err(|_| slow("connection"))?;
-                return Ok(Box::new(stream.map_err(|why| error::unreachable(server, why))?));
-            }
-        }
-        let opening = timeout_at(until, connect_any(host, *port)).await;
-        let stream = opening
+        let host = &address.host;
+        let stream = timeout_at(until, socket::connect(address, host))
+            .await
             .map_err(|_| slow("connection"))?
-            .map_err(|why| error::unreachable(server, why))?;
-        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+            .map_err(|why| socket::unreachable(server, why))?;
+        let Some(tls) = self.tls.as_ref().filter(|_| !address.is_socket()) else {
+            return Ok(stream);
+        };
         let config = tls.config().map_err(|why| error::no_tls(server, &why))?;
         let name = ServerName::try_from(host.clone()).map_err(|_| error::no_name(host))?;
         let handshake = TlsConnector::from(config).connect(name, stream);
@@ -187,30 +165,5 @@ impl Dialer {
 
     fn too_slow(&self, server: &str, stage: &str) -> StoreError {
         error::too_slow(server, stage, self.connect_timeout, self.tls.is_some())
-    }
-}
-
-/// Tries all addresses of a host together: an address that swallows packets must not hide another.
-async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
-    if addresses.is_empty() {
-        return Err(io::Error::other("the host has no address"));
-    }
-    let attempts = addresses.into_iter().map(|address| Box::pin(TcpStream::connect(address)));
-    let (stream, _others) = select_ok(attempts).await?;
-    stream.set_nodelay(true)?;
-    keep_alive(&stream)?;
-    Ok(stream)
-}
-
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    let socket = SockRef::from(stream);
-    let uncounted = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
-    let counted = uncounted.clone().with_retries(KEEPALIVE_COUNT);
-    match socket.set_tcp_keepalive(&counted) {
-        // Windows before 10 version 1703, and wine 8, always use ten probes and accept no other
-        // number.
-        Err(_) if cfg!(windows) => socket.set_tcp_keepalive(&uncounted),
-        set => set,
     }
 }

@@ -193,39 +193,6 @@ pub(crate) fn no_name(host: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, why)
 }
 
-/// The error for a host or a socket that could not be reached.
-pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
-    let (kind, words) = match error.kind() {
-        io::ErrorKind::ConnectionRefused => (
-            StoreErrorKind::Unreachable,
-            "nothing listens there: is the server running, is the port right?".to_owned(),
-        ),
-        io::ErrorKind::NotFound => {
-            (StoreErrorKind::Unreachable, "no such socket: is the server running?".to_owned())
-        }
-        io::ErrorKind::PermissionDenied => {
-            (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
-        }
-        // Somebody must raise the limit, so a waiter gets this error instead of waiting in silence.
-        _ if is_out_of_descriptors(&error) => (
-            StoreErrorKind::Full,
-            format!("no connection: {}: raise the limit (ulimit -n)", quote(&error.to_string())),
-        ),
-        _ => (StoreErrorKind::Unreachable, quote(&error.to_string())),
-    };
-    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
-}
-
-/// Whether the limit of open files, of this process or of the machine, is reached.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    let codes =
-        [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    #[cfg(not(unix))]
-    let codes = [10_024]; // WSAEMFILE
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
 /// The error for a TLS handshake that failed.
 pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -20,6 +20,7 @@ use super::bundle::{self, bundles};
 use super::call::Request;
 use super::pushes::PushSender;
 use super::resp::{Frame, LONGEST, garbage};
+use crate::store::socket::Stream;
 
 /// The size of the buffers for reading and for writing: 16 KiB each. Memory for a longer reply or
 /// request is freed afterwards.
@@ -30,10 +31,6 @@ pub(super) const ROOM: usize = 16 << 10;
 /// Otherwise only the kernel notices half-open connections (a cut cable, a firewall), and nobody
 /// notices a server that drips.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
-
-/// A socket, with TLS or without.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A call or packed commands, to be sent.
 pub(super) enum Ask {

@@ -23,9 +23,10 @@ use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::Instant;
 
 use super::bundle::{self, MOST_IN_A_CALL};
-use super::link::{Ask, Item, Link, Stream, over};
+use super::link::{Ask, Item, Link, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
+use crate::store::socket::Stream;
 
 /// The most requests that are written together: 256, some 40 kB. Further requests follow right
 /// behind.

@@ -25,6 +25,7 @@ use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{Connection, SILENCE, error, eval};
 use crate::store::redis::layout::slot_key::Part;
 use crate::store::redis::options::Address;
+use crate::store::socket;
 
 /// The number of connections of each runtime to a server: two, so that one waits for replicas while
 /// the other sends.
@@ -285,7 +286,7 @@ impl Worker {
         let ended = timeout(limit, attempt).await;
         let ended = ended.map_err(|_| error::too_slow(&server, "connection", limit, false))?;
         self.opening = None;
-        ended.unwrap_or_else(|why| Err(error::unreachable(&server, why.into())))
+        ended.unwrap_or_else(|why| Err(socket::unreachable(&server, why.into())))
     }
 }
 
