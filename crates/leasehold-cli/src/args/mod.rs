@@ -1,7 +1,6 @@
 //! The command line: one definition for parsing, `--help`, completions and the man page.
 
 mod commands;
-mod help;
 pub(crate) mod parse;
 mod shared;
 mod values;
@@ -11,10 +10,6 @@ use clap::{Parser, Subcommand};
 pub(crate) use self::commands::{
     Doctor, Elect, Give, Hold, Ls, Renew, Revoke, Run, Schema, Serve, Show, Take, Top,
 };
-use self::help::{
-    DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
-    RENEW_EXAMPLES, RUN_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
-};
 pub(crate) use self::parse::options_last;
 pub(crate) use self::shared::{EndArgs, Limit, LockArgs, OnLost, PlainOutputArgs, StoreArgs};
 
@@ -23,8 +18,7 @@ pub(crate) use self::shared::{EndArgs, Limit, LockArgs, OnLost, PlainOutputArgs,
 #[command(
     name = "leasehold",
     version,
-    about = "Runs programs under a lock that holds across processes and machines",
-    after_help = EXAMPLES,
+    after_help = include_str!("help/leasehold.txt"),
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true
@@ -46,25 +40,25 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
     /// Examines the store and its servers: says what would break a promise, and how to repair it
-    #[command(display_order = 8, after_help = DOCTOR_EXAMPLES)]
+    #[command(display_order = 8, after_help = include_str!("help/doctor.txt"))]
     Doctor(Doctor),
     /// Elects one leader among many: runs a command while leading, or says who leads
-    #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
+    #[command(display_order = 3, after_help = include_str!("help/elect.txt"))]
     Elect(Elect),
     /// Ends the quarantine of a store that is new or has forgotten nothing, instead of waiting. Use
     /// it only if no earlier lease can be valid
     #[command(display_order = 8)]
     EndQuarantine(StoreArgs),
     /// Gives back what `take` has taken, on this machine or another
-    #[command(display_order = 2, after_help = GIVE_EXAMPLES)]
+    #[command(display_order = 2, after_help = include_str!("help/give.txt"))]
     Give(Give),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
     /// lets go when stdin ends or a signal comes. If stdin is /dev/null, as in the background of a
     /// script, only a signal ends it
-    #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
+    #[command(display_order = 2, after_help = include_str!("help/hold.txt"))]
     Hold(Hold),
     /// Lists the locks that are held or awaited
-    #[command(display_order = 4, after_help = LS_EXAMPLES)]
+    #[command(display_order = 4, after_help = include_str!("help/ls.txt"))]
     Ls(Ls),
     /// Prints a manual page (roff)
     #[command(display_order = 10)]
@@ -73,22 +67,22 @@ pub(crate) enum Command {
         command: Option<String>,
     },
     /// Makes a lock of `take` end later, or sooner
-    #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
+    #[command(display_order = 2, after_help = include_str!("help/renew.txt"))]
     Renew(Renew),
     /// Revokes a lease: its holder stops and lets go; exit code 1 if that token does not hold the
     /// lock
     #[command(display_order = 6)]
     Revoke(Revoke),
     /// Runs a command while holding a lock
-    #[command(display_order = 1, after_help = RUN_EXAMPLES)]
+    #[command(display_order = 1, after_help = include_str!("help/run.txt"))]
     Run(Run),
     /// Prints the tables and functions that a PostgreSQL database needs, or installs them, with
     /// rights for roles; the first client installs them itself, if its role may
-    #[command(display_order = 8, after_help = SCHEMA_EXAMPLES)]
+    #[command(display_order = 8, after_help = include_str!("help/schema.txt"))]
     Schema(Schema),
     /// Shows which locks are held and awaited, and by whom: on a page, as JSON and as metrics,
     /// until a signal comes. By default, it is read-only and for this machine only
-    #[command(display_order = 5, after_help = SERVE_EXAMPLES)]
+    #[command(display_order = 5, after_help = include_str!("help/serve.txt"))]
     Serve(Serve),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
     /// given token
@@ -97,7 +91,7 @@ pub(crate) enum Command {
     /// Takes a lock for the steps that follow, and prints a handle with which `give` gives it back.
     /// A process in the background renews the lease until then, for a time, or while another
     /// process lives
-    #[command(display_order = 2, after_help = TAKE_EXAMPLES)]
+    #[command(display_order = 2, after_help = include_str!("help/take.txt"))]
     Take(Take),
     /// Shows which locks are held and awaited, and by whom, live: q quits, ? shows the other keys
     #[command(display_order = 4)]

@@ -119,7 +119,7 @@ fn synopsis(mut command: Command) -> String {
 /// Splits the text behind the options into examples, exit codes and the rest.
 fn parts(help: &str) -> (Option<&str>, Option<&str>, String) {
     let (mut examples, mut exits, mut notes) = (None, None, Vec::new());
-    for paragraph in help.split("\n\n") {
+    for paragraph in help.trim_end().split("\n\n") {
         if let Some(lines) = paragraph.strip_prefix(EXAMPLES) {
             examples = Some(lines);
         } else if let Some(codes) = paragraph.strip_prefix(EXIT_CODE) {
