@@ -9,7 +9,6 @@ use leasehold::time::{Clock as _, show_duration};
 use leasehold::{Error, Guard, LockName, LossReason, Lost};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
-use super::guardian::descendants::Remaining;
 use super::guardian::idle::IdleGuardian;
 use super::guardian::link::Link;
 use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report};
@@ -17,7 +16,7 @@ use super::guardian::timing::{CLOCK, sleep_until};
 use super::guardian::watch::{Advice, Watch};
 use crate::args::{EndArgs, Limit, OnLost};
 use crate::connection::{Connection, reentry};
-use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
+use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome};
 use crate::secrets;
 use crate::signals::{Death, can_be_continued, is_end, numbered, signal_name};
 use crate::terminal::TtyHandover;
@@ -137,9 +136,10 @@ impl<'a> LeasedCommand<'a> {
                     Advice::Wake => self.link.wake(),
                     Advice::Replace => {
                         self.note_ending(EndReason::Overdue);
-                        return self.replace_guardian().await;
+                        return self.link.replace_guardian(&self.name).await;
                     }
-                    Advice::Finish => return self.replace_guardian().await,
+                    // It is stopped or hangs, and has not ended the command in time.
+                    Advice::Finish => return self.link.replace_guardian(&self.name).await,
                 },
             }
         }
@@ -175,7 +175,7 @@ impl<'a> LeasedCommand<'a> {
             }
             Report::Remains { process } => {
                 self.watch.hopeless();
-                say_that_it_remains(&self.name, self.connection.verbosity, &process);
+                process.report(&self.name);
             }
             Report::Ended { how } => self.how = Some(how),
         }
@@ -339,26 +339,15 @@ impl<'a> LeasedCommand<'a> {
         self.loss.is_some() || self.ending.is_some()
     }
 
-    /// Ends the command in place of a guardian that is stopped or hangs, and does not end the
-    /// command in time.
-    async fn replace_guardian(&mut self) {
-        let (name, verbosity) = (&self.name, self.connection.verbosity);
-        let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
-        self.link.replace_guardian(remains).await;
-    }
-
     /// How the command ended, if the guardian ended without reporting it. Either the guardian could
     /// not start the command, and has printed why. Or the guardian was killed, and the kernel
     /// killed the command.
     async fn unsupervised_end(&mut self) -> CommandEnd {
-        let (name, verbosity) = (&self.name, self.connection.verbosity);
-        let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
-        match self.link.outlive_guardian(remains).await.ok().and_then(|status| status.code()) {
+        match self.link.outlive_guardian(&self.name).await.ok().and_then(|it| it.code()) {
             Some(code) => CommandEnd::Exited(u8::try_from(code).unwrap_or(NOT_EXECUTABLE)),
             None => {
                 if !self.was_lost() {
-                    let why = "the guardian of the command was killed, so the command was, too";
-                    verbosity.error(format_args!("{name}: {why}"));
+                    self.error("the guardian of the command was killed, so the command was, too");
                 }
                 CommandEnd::Signaled(Signal::KILL.as_raw())
             }
@@ -368,10 +357,6 @@ impl<'a> LeasedCommand<'a> {
 
 fn names(guard: &Guard) -> Vec<LockName> {
     guard.tokens().map(|(name, _)| name.clone()).collect()
-}
-
-fn say_that_it_remains(name: &str, verbosity: Verbosity, process: &Remaining) {
-    verbosity.error(format_args!("{name}: {}", process.sentence()));
 }
 
 /// Until when the lease can be relied on, by the clock that counts suspended time. The clock is

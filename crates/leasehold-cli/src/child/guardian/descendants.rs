@@ -16,6 +16,7 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 use crate::process::Process;
+use crate::report::Verbosity;
 
 /// The largest number of looks in a row: 10. On a machine with a thousand starts a second, each
 /// look may see a process end. If all looks are in doubt, the answer is that somebody may be left.
@@ -205,6 +206,11 @@ pub(crate) struct Remaining {
 }
 
 impl Remaining {
+    /// Prints the sentence, with the names of the locks.
+    pub(crate) fn report(&self, names: &str) {
+        Verbosity::usual().error(format_args!("{names}: {}", self.sentence()));
+    }
+
     /// A sentence that names the process, and says what follows from it.
     pub(crate) fn sentence(&self) -> String {
         let Self { pid, program, user, is_denied } = self;

@@ -6,15 +6,14 @@
 //! yet, so no lock is held by a thread that the child lacks.
 
 use std::ffi::OsString;
-use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::io::{self, PipeReader, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use fork::Fork;
 use leasehold::time::{Clock as _, Instant};
 use nix::sys::signal::SigSet;
-use rustix::process::{Pid, getpid, setpgid};
+use rustix::process::{Pid, getpid};
 use rustix::stdio::dup2_stdin;
 
 use super::protocol::{Begin, Rights};
@@ -23,93 +22,47 @@ use crate::args::OnLost;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Verbosity};
 use crate::terminal::Terminal;
 
-/// The two processes after the fork.
-pub(super) enum Forked {
-    /// In the guardian.
-    Guardian(Stage),
-    /// In the command's process.
-    Command(Permission),
-}
-
-/// The guardian's handle of the command's process, before that process becomes the command.
-pub(super) struct Stage {
-    pub(super) leader: Pid,
-    go_on: PipeWriter,
-}
-
-/// The permission that the command's process awaits before it becomes the command.
-pub(super) struct Permission {
+/// Becomes the command once the guardian permits it, by a byte. Returns only if that fails.
+pub(super) fn become_command(
     guardian: Pid,
-    go_on: PipeReader,
-}
-
-/// Makes a process for the command, in a new group.
-pub(super) fn fork() -> io::Result<Forked> {
-    let guardian = getpid();
-    let (permission, permit) = io::pipe()?;
-    match fork::fork()? {
-        Fork::Child => Ok(Forked::Command(Permission { guardian, go_on: permission })),
-        Fork::Parent(pid) => {
-            let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            // The group is set here and not in the child, so that the group exists before any other
-            // process learns of it.
-            setpgid(Some(leader), Some(leader))?;
-            Ok(Forked::Guardian(Stage { leader, go_on: permit }))
-        }
+    mut permission: PipeReader,
+    command: &[OsString],
+    begin: &Begin,
+    rights: &Rights,
+    callers_mask: &SigSet,
+) -> Outcome {
+    let [program, arguments @ ..] = command else {
+        return Err(Failure::usage("this command is started by leasehold itself"));
+    };
+    die_with(guardian)?;
+    let is_given = permission.read_exact(&mut [0]).is_ok();
+    if !is_given || dup2_stdin(rights.stdin.as_fd()).is_err() {
+        return Ok(NOT_EXECUTABLE); // the guardian has died
     }
-}
-
-impl Stage {
-    /// Lets the process become the command. Call it only after leasehold has received the number of
-    /// the group. Otherwise, if the guardian were killed in between, nobody would end the processes
-    /// that the command had started.
-    pub(super) fn go_on(mut self) -> io::Result<()> {
-        self.go_on.write_all(b"\n")
+    if begin.lend_terminal {
+        // Without a terminal the command still runs, in the background.
+        let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
     }
-}
-
-impl Permission {
-    /// Becomes the command once the guardian permits it. Returns only if that fails.
-    pub(super) fn become_command(
-        mut self,
-        command: &[OsString],
-        begin: &Begin,
-        rights: &Rights,
-        callers_mask: &SigSet,
-    ) -> Outcome {
-        let [program, arguments @ ..] = command else {
-            return Err(Failure::usage("this command is started by leasehold itself"));
-        };
-        die_with(self.guardian)?;
-        let is_given = self.go_on.read_exact(&mut [0]).is_ok();
-        if !is_given || dup2_stdin(rights.stdin.as_fd()).is_err() {
-            return Ok(NOT_EXECUTABLE); // the guardian has died
-        }
-        if begin.lend_terminal {
-            // Without a terminal the command still runs, in the background.
-            let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
-        }
-        // A process that was stopped or suspended must not begin after the end of the lease.
-        if is_over(begin) {
-            return Ok(LOST);
-        }
-        // A signal that was sent to this process meanwhile ends it here.
-        if callers_mask.thread_set_mask().is_err() {
-            return Ok(NOT_EXECUTABLE);
-        }
-        // This sets SIGPIPE to its default, even if the caller ignored it. Every Rust program
-        // ignores SIGPIPE before its first line runs, so the caller's setting is no longer known.
-        // Programs are written for the default: a script must end when its reader has gone.
-        let variables = begin.variables.iter().map(|(name, value)| (name, value));
-        let error = Command::new(program).args(arguments).envs(variables).exec();
-        let exit = match error.kind() {
-            io::ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
-        };
-        let program = program.to_string_lossy();
-        Verbosity::usual().error(format_args!("cannot execute {program}: {error}"));
-        Ok(exit)
+    // A process that was stopped or suspended must not begin after the end of the lease.
+    if is_over(begin) {
+        return Ok(LOST);
     }
+    // A signal that was sent to this process meanwhile ends it here.
+    if callers_mask.thread_set_mask().is_err() {
+        return Ok(NOT_EXECUTABLE);
+    }
+    // This sets SIGPIPE to its default, even if the caller ignored it. Every Rust program ignores
+    // SIGPIPE before its first line runs, so the caller's setting is no longer known. Programs are
+    // written for the default: a script must end when its reader has gone.
+    let variables = begin.variables.iter().map(|(name, value)| (name, value));
+    let error = Command::new(program).args(arguments).envs(variables).exec();
+    let exit = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    };
+    let program = program.to_string_lossy();
+    Verbosity::usual().error(format_args!("cannot execute {program}: {error}"));
+    Ok(exit)
 }
 
 fn is_over(begin: &Begin) -> bool {

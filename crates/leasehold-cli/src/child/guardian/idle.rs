@@ -45,21 +45,19 @@ impl<'a> IdleGuardian<'a> {
     /// Makes the guardian start the command with this process's stdin, stdout, stderr and
     /// environment. From then on stdin and stdout belong to the command alone.
     pub(crate) async fn begin(
-        self,
+        mut self,
         lifeline: Option<OwnedFd>,
         begin: &Begin,
     ) -> Result<Link, Failure> {
-        self.hand_over(lifeline, begin).await.map_err(cannot_start)
-    }
-
-    async fn hand_over(mut self, lifeline: Option<OwnedFd>, begin: &Begin) -> io::Result<Link> {
-        if self.process.has_ended()? {
+        if self.process.has_ended() {
             // The guardian was killed while leasehold waited for the lease.
-            self = Self::spawn(self.command)?;
+            self = Self::start(self.command)?;
         }
         let Self { mut process, control, is_reaper, .. } = self;
-        let guardian = process.0.take().ok_or(io::ErrorKind::NotFound)?;
-        Link::begin(guardian, control, is_reaper, lifeline, begin).await
+        let guardian =
+            process.0.take().ok_or_else(|| cannot_start(io::ErrorKind::NotFound.into()))?;
+        let begun = Link::begin(guardian, control, is_reaper, lifeline, begin).await;
+        begun.map_err(cannot_start)
     }
 }
 
@@ -72,9 +70,8 @@ fn cannot_start(error: io::Error) -> Failure {
 struct Process(Option<Child>);
 
 impl Process {
-    fn has_ended(&mut self) -> io::Result<bool> {
-        let status = self.0.as_mut().map(Child::try_wait).transpose()?;
-        Ok(status.flatten().is_some())
+    fn has_ended(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
     }
 }
 

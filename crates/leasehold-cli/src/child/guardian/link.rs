@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::{sleep, timeout};
 
-use super::descendants::{Remaining, Tree};
+use super::descendants::Tree;
 use super::protocol::{self, Begin, Incoming, Order, Report};
 use super::timing::{AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL};
 
@@ -89,24 +89,21 @@ impl Link {
     }
 
     /// Ends the command and all processes that it started, in place of the guardian. Then ends the
-    /// guardian. Calls `remains` with one of the processes that do not end.
-    pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
+    /// guardian.
+    pub(crate) async fn replace_guardian(&mut self, names: &str) {
         // The guardian is stopped first, so that it cannot start the command now. It is killed
         // later, because orphans are its children while it lives.
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::STOP);
-        self.end_all(remains).await;
+        self.end_all(names).await;
         let _ended = self.guardian.kill();
     }
 
     /// Waits for the guardian to end, and ends the processes that it has left.
-    pub(crate) async fn outlive_guardian(
-        &mut self,
-        remains: impl FnOnce(&Remaining),
-    ) -> io::Result<ExitStatus> {
+    pub(crate) async fn outlive_guardian(&mut self, names: &str) -> io::Result<ExitStatus> {
         // The guardian is reaped last, so that no other process can get its number before.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ended = waitid(WaitId::Pid(Pid::from_child(&self.guardian)), options);
-        self.end_all(remains).await;
+        self.end_all(names).await;
         self.guardian.wait()
     }
 
@@ -120,23 +117,25 @@ impl Link {
         }
     }
 
-    /// Kills these processes until none is left.
-    async fn end_all(&self, remains: impl FnOnce(&Remaining)) {
+    /// Kills these processes until none is left. Prints once, with the names of the locks, that a
+    /// process does not end.
+    async fn end_all(&self, names: &str) {
         let guardian = Pid::from_child(&self.guardian);
         let tree = Tree { root: self.root, guardian, group: self.group };
-        let (tell_at, mut remains) = (CLOCK.now() + AFTER_KILL, Some(remains));
+        let mut tell_at = Some(CLOCK.now() + AFTER_KILL);
         loop {
             let left = tree.scan();
             if left.is_nobody {
                 return;
             }
             tree.kill();
-            if let (true, Some(process)) = (CLOCK.now() >= tell_at, left.example())
-                && let Some(remains) = remains.take()
+            if tell_at.is_some_and(|at| CLOCK.now() >= at)
+                && let Some(process) = left.example()
             {
-                remains(&process);
+                tell_at = None;
+                process.report(names);
             }
-            sleep(if remains.is_some() { LOOK_INTERVAL } else { RARE_LOOK_INTERVAL }).await;
+            sleep(if tell_at.is_some() { LOOK_INTERVAL } else { RARE_LOOK_INTERVAL }).await;
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The guardian's process, from its start to its end.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::net::UnixStream;
 
+use fork::Fork;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{Pid, WaitOptions, getpid, setpgid, wait};
 
-use super::exec::{self, Forked, Stage};
+use super::exec::become_command;
 use super::protocol::{self, Begin, Rights};
 use super::relaunch::show_as_leasehold;
 use super::supervisor::{Supervisor, Watched};
@@ -20,34 +21,48 @@ pub(crate) fn main(command: &[OsString]) -> Outcome {
     show_as_leasehold();
     // Blocked signals wait until the guardian catches them.
     let callers_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-    let callers_mask = callers_mask.map_err(|error| failed(&error.into()))?;
-    let received = protocol::receive_begin().map_err(|error| failed(&error))?;
+    let callers_mask = callers_mask.map_err(|error| failed(error.into()))?;
+    let received = protocol::receive_begin().map_err(failed)?;
     let Some((control, rights, begin)) = received else {
         return Ok(0); // there is no lease, and nothing to do
     };
-    become_reaper().map_err(|error| failed(&error))?;
-    match exec::fork() {
-        Ok(Forked::Command(permission)) => {
-            permission.become_command(command, &begin, &rights, &callers_mask)
+    become_reaper().map_err(failed)?;
+    let not_started = |error: io::Error| {
+        Failure::new(NOT_EXECUTABLE, format!("cannot start the command: {error}"))
+    };
+    let guardian = getpid();
+    let (permission, permit) = io::pipe().map_err(not_started)?;
+    match fork::fork().map_err(not_started)? {
+        Fork::Child => {
+            drop(permit);
+            become_command(guardian, permission, command, &begin, &rights, &callers_mask)
         }
-        Ok(Forked::Guardian(stage)) => {
-            supervise(control, stage, rights, &begin, callers_mask).map_err(|error| failed(&error))
-        }
-        Err(error) => {
-            Err(Failure::new(NOT_EXECUTABLE, format!("cannot start the command: {error}")))
+        Fork::Parent(pid) => {
+            drop(permission);
+            let leader = own_group(pid).map_err(not_started)?;
+            supervise(control, leader, permit, rights, begin, callers_mask).map_err(failed)
         }
     }
 }
 
-fn failed(error: &io::Error) -> Failure {
+/// Gives the command's process a group. That is done here and not in the child, so that the group
+/// exists before any other process learns of it.
+fn own_group(pid: i32) -> io::Result<Pid> {
+    let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+    setpgid(Some(leader), Some(leader))?;
+    Ok(leader)
+}
+
+fn failed(error: io::Error) -> Failure {
     Failure::new(NOT_EXECUTABLE, format!("the guardian of the command failed: {error}"))
 }
 
 fn supervise(
     control: UnixStream,
-    stage: Stage,
+    leader: Pid,
+    mut permit: PipeWriter,
     rights: Rights,
-    begin: &Begin,
+    begin: Begin,
     mut callers_mask: SigSet,
 ) -> io::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -62,8 +77,12 @@ fn supervise(
         // the caller may have blocked.
         callers_mask.remove(Signal::SIGCHLD);
         callers_mask.thread_set_mask()?;
-        let supervisor = Supervisor::new(stage.leader, begin, reports);
-        stage.go_on()?;
+        let supervisor = Supervisor::new(leader, begin, reports);
+        // The command starts only now that leasehold has received the number of the group. If the
+        // guardian were killed in between, nobody would end the processes that the command had
+        // started.
+        permit.write_all(b"\n")?;
+        drop(permit);
         // The command has stdin now. If the guardian also kept it open, a pipe would not end when
         // the command closes stdin.
         drop(rights.stdin);
@@ -80,7 +99,7 @@ fn supervise(
 /// end.
 fn become_reaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    rustix::process::set_child_subreaper(Some(getpid()))?;
     Ok(())
 }
 

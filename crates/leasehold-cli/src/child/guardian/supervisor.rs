@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -72,11 +71,8 @@ pub(super) struct Supervisor {
     is_childless: bool,
     /// The processes that were asked to end. They can be killed without a search.
     told: Option<Descendants>,
-    on_lost: OnLost,
-    signal: Signal,
-    kill_after: Duration,
-    is_nested: bool,
-    ready_file: Option<PathBuf>,
+    /// How the command is ended.
+    task: Begin,
     deadline: Instant,
     /// When the limit of --max-hold is over.
     over_at: Option<Instant>,
@@ -92,19 +88,15 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     /// Takes on a command, and tells leasehold its process group.
-    pub(super) fn new(leader: Pid, begin: &Begin, reports: OwnedWriteHalf) -> Self {
+    pub(super) fn new(leader: Pid, task: Begin, reports: OwnedWriteHalf) -> Self {
         let supervisor = Self {
             leader,
             tree: Tree { root: getpid(), guardian: getpid(), group: Some(leader) },
             is_childless: false,
             told: None,
-            on_lost: begin.on_lost,
-            signal: numbered(begin.signal).unwrap_or(Signal::TERM),
-            kill_after: begin.kill_after,
-            is_nested: begin.is_nested,
-            ready_file: begin.ready_file.clone(),
-            deadline: Instant::from_origin(begin.until),
-            over_at: begin.max_hold.map(|span| CLOCK.now() + span),
+            deadline: Instant::from_origin(task.until),
+            over_at: task.max_hold.map(|span| CLOCK.now() + span),
+            task,
             phase: Phase::Running,
             how: None,
             is_continued: false,
@@ -136,7 +128,7 @@ impl Supervisor {
         self.how.into_iter().for_each(|how| self.report(&Report::Ended { how }));
         // This message is printed last: if nobody reads stderr, the write blocks, and must not
         // delay anything else.
-        if self.alone && self.on_lost != OnLost::Ignore {
+        if self.alone && self.task.on_lost != OnLost::Ignore {
             Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }
     }
@@ -147,15 +139,15 @@ impl Supervisor {
 
     /// When the command must be asked to end, unless a renewal moves the deadline.
     fn stop_at(&self) -> Option<Instant> {
-        match self.on_lost {
+        match self.task.on_lost {
             OnLost::Ignore => None,
             OnLost::Kill => Some(self.kill_by()),
-            OnLost::Term => Some(self.kill_by().saturating_sub(self.kill_after)),
+            OnLost::Term => Some(self.kill_by().saturating_sub(self.task.kill_after)),
         }
     }
 
     fn kill_by(&self) -> Instant {
-        self.deadline.saturating_sub(head_start(self.kill_after))
+        self.deadline.saturating_sub(head_start(self.task.kill_after))
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -178,7 +170,7 @@ impl Supervisor {
                 self.stop(EndReason::Overdue);
             }
             Phase::Running if self.how.is_some() => {
-                let until = now + self.kill_after;
+                let until = now + self.task.kill_after;
                 let until = self.over_at.map_or(until, |over_at| until.min(over_at));
                 self.phase = Phase::Draining { until, tell_at: Some(now + SILENT_DRAINING) };
             }
@@ -245,7 +237,7 @@ impl Supervisor {
 
     fn stop_because(&mut self, why: EndReason) {
         self.remove_ready_file();
-        if self.is_undisturbed() && self.on_lost != OnLost::Ignore {
+        if self.is_undisturbed() && self.task.on_lost != OnLost::Ignore {
             self.stop(why);
         }
     }
@@ -262,19 +254,19 @@ impl Supervisor {
     fn stop(&mut self, why: EndReason) {
         // If an outer guardian has killed this lease's leasehold, it had sent TERM before. The
         // outer lease's time between TERM and KILL is over, so no such time is left here.
-        let had_its_grace = why == EndReason::Died && self.is_nested;
+        let had_its_grace = why == EndReason::Died && self.task.is_nested;
         let is_lost = matches!(why, EndReason::Died | EndReason::Lost | EndReason::Overdue);
-        if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {
+        if had_its_grace || (self.task.on_lost == OnLost::Kill && is_lost) {
             self.kill();
         } else {
-            let kill_at = CLOCK.now() + self.kill_after;
-            let kill_at = match self.on_lost {
+            let kill_at = CLOCK.now() + self.task.kill_after;
+            let kill_at = match self.task.on_lost {
                 OnLost::Ignore => kill_at,
                 OnLost::Kill | OnLost::Term => kill_at.min(self.kill_by()),
             };
             self.phase = Phase::Stopping { kill_at };
             let all = self.tree.scan();
-            all.signal(self.signal);
+            all.signal(numbered(self.task.signal).unwrap_or(Signal::TERM));
             // A stopped process handles the signal only when it runs again.
             all.signal(Signal::CONT);
             self.told = Some(all);
@@ -285,7 +277,7 @@ impl Supervisor {
     /// leasehold may be dead or stopped, and then its file says what is no longer true.
     fn remove_ready_file(&mut self) {
         // leasehold itself may have removed the file.
-        let _gone = self.ready_file.take().map(fs::remove_file);
+        let _gone = self.task.ready_file.take().map(fs::remove_file);
     }
 
     fn kill(&mut self) {
