@@ -8,7 +8,7 @@ use super::status_view::{StatusView, foreign_words, mode, state, token};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
-use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
+use crate::report::{NO, Outcome, escaped, print, print_json};
 use crate::table::{Column, room, table};
 
 /// The columns of the holders.
@@ -50,7 +50,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status, None, seen_ms))?;
     } else {
-        print_tables(&args.name, &status, seen_ms)?;
+        print(tables(&args.name, &status, seen_ms, room()))?;
     }
     let is_so = args.token.map_or(!status.is_free(), |token| is_held_with(token, &status));
     if let (Some(token), false) = (args.token, is_so) {
@@ -66,25 +66,31 @@ fn is_held_with(token: FencingToken, status: &Status) -> bool {
     holders.any(|holder| holder.token == Some(token) && holder.state == HoldState::Claimed)
 }
 
-fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
-    if status.is_free() {
+/// The holders and the waiters of a lock, in lines for people.
+pub(super) fn tables(
+    name: &LockName,
+    status: &Status,
+    seen_ms: u64,
+    room: Option<usize>,
+) -> String {
+    let mut text = if status.is_free() {
         let last = status.last_holder.as_ref().map_or_else(String::new, |last| format!("; {last}"));
-        print(escaped(&format!("{name} is free{last}")))?;
+        escaped(&format!("{name} is free{last}"))
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
-        print(table(&HOLDERS, &holders.chain(foreign).collect::<Vec<_>>(), room()))?;
-    }
+        table(&HOLDERS, &holders.chain(foreign).collect::<Vec<_>>(), room)
+    };
     if status.waiting > 0 {
         let waiters = status.waiters.iter().map(|waiter| waiter_row(waiter, seen_ms));
-        let waiters = table(&WAITERS, &waiters.collect::<Vec<_>>(), room());
-        print(format_args!("\n{waiters}"))?;
-        let unseen = status.waiting as usize - status.waiters.len().min(status.waiting as usize);
+        text += "\n\n";
+        text += &table(&WAITERS, &waiters.collect::<Vec<_>>(), room);
+        let unseen = (status.waiting as usize).saturating_sub(status.waiters.len());
         if unseen > 0 {
-            print(format_args!("and {unseen} more"))?;
+            text += &format!("\nand {unseen} more");
         }
     }
-    Ok(())
+    text
 }
 
 fn holder_row(holder: &Holder, seen_ms: u64) -> [String; 8] {

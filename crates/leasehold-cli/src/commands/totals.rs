@@ -45,14 +45,14 @@ pub(super) fn unreadable_in_words(names: usize) -> Option<String> {
 
 /// Why the store cannot be looked at, and since when; none if it can be.
 pub(super) fn away_in_words(store: &Availability, now_ms: u64) -> Option<String> {
-    match store {
-        Availability::There | Availability::Unknown => None,
-        Availability::Denied { why } => Some(format!("not allowed: {}", escaped(why))),
-        Availability::Away { since_ms, why } => {
-            let since = Duration::from_millis(now_ms.saturating_sub(*since_ms));
-            Some(format!("away for {}: {}", in_seconds(since), escaped(why)))
+    let why = escaped(store.why.as_deref()?);
+    Some(match store.away_since_ms {
+        None => format!("not allowed: {why}"),
+        Some(since_ms) => {
+            let since = Duration::from_millis(now_ms.saturating_sub(since_ms));
+            format!("away for {}: {why}", in_seconds(since))
         }
-    }
+    })
 }
 
 /// A span in whole seconds, for a text that changes once a second.

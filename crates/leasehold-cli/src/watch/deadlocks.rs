@@ -13,8 +13,8 @@ use leasehold::LockName;
 use leasehold::admin::{ClientId, HoldState, Holder, Waiter};
 use leasehold::time::show_duration;
 
-use super::history::millis;
 use super::row::Row;
+use crate::moment::began_ms;
 
 /// Waits of less than 10 s do not count, because they may be ordinary contention.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
@@ -58,13 +58,13 @@ impl Deadlock<'_> {
 
 impl Wait<'_> {
     fn since_ms(&self) -> u64 {
-        self.row.seen_ms.saturating_sub(millis(self.waiter.waited))
+        began_ms(self.row.seen_ms, self.waiter.waited)
     }
 
     /// Whether the holder of another wait is the client that waits here, and does not release
     /// before this wait ends. Two tasks of one client that want the same lock are contention.
     fn keeps(&self, other: &Wait<'_>) -> bool {
-        let held_since_ms = other.row.seen_ms.saturating_sub(millis(other.holder.held_for));
+        let held_since_ms = began_ms(other.row.seen_ms, other.holder.held_for);
         self.name != other.name && held_since_ms <= self.since_ms() + LOOK_ERROR_MS
     }
 }

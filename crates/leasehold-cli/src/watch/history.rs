@@ -1,11 +1,12 @@
 //! The recent history of one lock, for a timeline: its holds, and the number of waiters.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use leasehold::FencingToken;
 use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, Status};
 use serde::Serialize;
+
+use crate::moment::began_ms;
 
 /// The history reaches back for 10 minutes.
 pub(crate) const SPAN_MS: u64 = 600_000;
@@ -61,7 +62,7 @@ impl Bar {
             id: holder.id,
             token: holder.token,
             who: Who::new(holder.id, &holder.info),
-            from_ms: now_ms.saturating_sub(millis(holder.held_for)),
+            from_ms: began_ms(now_ms, holder.held_for),
             to_ms: None,
         }
     }
@@ -113,9 +114,4 @@ impl History {
             self.queue.pop_front();
         }
     }
-}
-
-/// A span in whole milliseconds.
-pub(super) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

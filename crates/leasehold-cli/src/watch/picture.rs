@@ -11,13 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deadlocks::{Deadlock, deadlocks};
 use super::history::SPAN_MS;
-use super::row::{Interest, Look, Row};
-
-/// An awaited lock is looked at every second, if the budget allows it.
-const AWAITED_MS: u64 = 1_000;
-
-/// A lock that is held, or was a moment ago, is looked at every 2 seconds.
-const HELD_MS: u64 = 2_000;
+use super::row::{HELD_MS, Look, Row};
 
 /// A kept lock that is free is looked at every 30 seconds, to notice a job that holds it only
 /// briefly between two walks.
@@ -26,36 +20,16 @@ const KEPT_MS: u64 = 30_000;
 /// The most names that are remembered. Further names are not counted, and the page says so.
 const MOST_ROWS: usize = 50_000;
 
-/// Whether the store answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Availability {
-    /// The store has not been asked yet.
-    #[default]
-    Unknown,
-    /// The store answers.
-    There,
+/// Whether the store answers. At first, it has not been asked yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Availability {
+    pub(crate) is_there: bool,
     /// The store refuses to let this user look.
-    Denied {
-        /// The store's message, which names the missing right.
-        why: String,
-    },
-    /// The store does not answer.
-    Away {
-        /// Since when, in milliseconds since 1970.
-        since_ms: u64,
-        /// The failure.
-        why: String,
-    },
-}
-
-impl Availability {
-    /// The reason why the store cannot be looked at, if there is one.
-    pub(crate) fn why(&self) -> Option<&str> {
-        match self {
-            Self::Unknown | Self::There => None,
-            Self::Denied { why } | Self::Away { why, .. } => Some(why),
-        }
-    }
+    pub(crate) is_denied: bool,
+    /// Since when the store has not answered, in milliseconds since 1970.
+    pub(crate) away_since_ms: Option<u64>,
+    /// Why the store cannot be looked at: the failure, or the missing right.
+    pub(crate) why: Option<String>,
 }
 
 /// Totals over all locks.
@@ -152,7 +126,7 @@ pub(crate) struct Picture {
     /// Whether there are more names than are remembered.
     pub(crate) is_cut: bool,
     /// The prefixes of kept names, which are watched also while they are free.
-    kept: Vec<String>,
+    pub(crate) kept: Vec<String>,
 }
 
 impl Picture {
@@ -210,6 +184,12 @@ impl Picture {
 
     // ---- new observations
 
+    /// Records each prefix of kept names that is itself a name.
+    pub(super) fn find_kept(&mut self, now_ms: u64) {
+        let names = self.kept.iter().filter_map(|prefix| LockName::new(prefix).ok()).collect();
+        self.found(names, now_ms);
+    }
+
     /// Records the names of a page of keys.
     pub(super) fn found(&mut self, names: Vec<LockName>, now_ms: u64) {
         for name in names {
@@ -228,12 +208,9 @@ impl Picture {
     pub(crate) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
         row.saw(look, now_ms);
-        row.due_ms = match row.interest(now_ms) {
-            Interest::Idle if is_kept(&self.kept, name, row) => now_ms + KEPT_MS,
-            Interest::Idle => u64::MAX,
-            Interest::Held => now_ms + HELD_MS,
-            Interest::Awaited => now_ms + AWAITED_MS,
-        };
+        let kept_ms = is_kept(&self.kept, name, row).then_some(KEPT_MS);
+        let interval_ms = row.interval_ms(now_ms).or(kept_ms);
+        row.due_ms = interval_ms.map_or(u64::MAX, |interval_ms| now_ms + interval_ms);
     }
 
     /// Records whether everything was looked at at least once.
@@ -243,18 +220,19 @@ impl Picture {
 
     /// Records that the store answered.
     pub(super) fn note_there(&mut self) {
-        self.store = Availability::There;
+        self.store = Availability { is_there: true, ..Availability::default() };
     }
 
     /// Records that the store did not answer, or refused to let this user look.
     pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) {
-        let why = error.to_string();
         let is_denied =
             matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
-        self.store = match &self.store {
-            _ if is_denied => Availability::Denied { why },
-            Availability::Away { since_ms, .. } => Availability::Away { since_ms: *since_ms, why },
-            _ => Availability::Away { since_ms: now_ms, why },
+        let since_ms = self.store.away_since_ms.unwrap_or(now_ms);
+        self.store = Availability {
+            is_there: false,
+            is_denied,
+            away_since_ms: (!is_denied).then_some(since_ms),
+            why: Some(error.to_string()),
         };
     }
 

@@ -7,10 +7,17 @@ use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::{Error, FencingToken, LockName};
 
-use super::history::{History, millis};
+use super::history::History;
+use crate::moment::began_ms;
 
 /// The name of a holder of which nothing else is known.
 pub(crate) const ANOTHER: &str = "another program";
+
+/// An awaited lock is looked at every second, if the budget allows it.
+const AWAITED_MS: u64 = 1_000;
+
+/// A lock that is held, or was a moment ago, is looked at every 2 seconds.
+pub(super) const HELD_MS: u64 = 2_000;
 
 /// How long a released name is still looked at as often as a held name: a minute, because many
 /// locks are held again and again for a moment.
@@ -53,17 +60,6 @@ pub(crate) struct Row {
     pub(super) due_ms: u64,
 }
 
-/// The classes of locks by how often they are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Interest {
-    /// Nobody holds the lock or has held it for a while.
-    Idle,
-    /// A client holds the lock, or did so a moment ago.
-    Held,
-    /// A client waits for the lock.
-    Awaited,
-}
-
 impl Row {
     /// The row of a lock that was not looked at yet.
     pub(crate) fn new(now_ms: u64) -> Self {
@@ -93,7 +89,7 @@ impl Row {
     fn note_release(&mut self, status: &Status, now_ms: u64) {
         let Some(last) = &status.last_holder else { return };
         if self.released.is_none_or(|(id, _)| id != last.id) {
-            self.released = Some((last.id, now_ms.saturating_sub(millis(last.ended_ago))));
+            self.released = Some((last.id, began_ms(now_ms, last.ended_ago)));
         }
     }
 
@@ -103,26 +99,21 @@ impl Row {
         !self.status.is_free() || self.status.waiting > 0 || self.unreadable.is_some()
     }
 
-    pub(super) fn interest(&self, now_ms: u64) -> Interest {
-        if self.status.waiting > 0 {
-            return Interest::Awaited;
-        }
-        match self.seen_ms == 0 || self.used_ms + RECENT_MS > now_ms {
-            true => Interest::Held,
-            false => Interest::Idle,
-        }
+    /// After how long the next look is due; `None` if nobody has used the lock for a while.
+    pub(super) fn interval_ms(&self, now_ms: u64) -> Option<u64> {
+        let is_recent = self.seen_ms == 0 || self.used_ms + RECENT_MS > now_ms;
+        let is_awaited = self.status.waiting > 0;
+        if is_awaited { Some(AWAITED_MS) } else { is_recent.then_some(HELD_MS) }
     }
 
     /// When the oldest present hold began, in milliseconds since 1970.
     pub(crate) fn held_since_ms(&self) -> Option<u64> {
-        let longest = self.status.holders.iter().map(|holder| holder.held_for).max()?;
-        Some(self.seen_ms.saturating_sub(millis(longest)))
+        Some(began_ms(self.seen_ms, self.longest_hold()?))
     }
 
     /// When the longest present wait began.
     pub(crate) fn waited_since_ms(&self) -> Option<u64> {
-        let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
-        Some(self.seen_ms.saturating_sub(millis(longest)))
+        Some(began_ms(self.seen_ms, self.longest_wait()?))
     }
 
     /// When a holder last gave the lock back, in milliseconds since 1970, as far as the lock was
@@ -138,12 +129,20 @@ impl Row {
 
     /// How long the oldest hold has lasted, if that is known.
     pub(crate) fn held(&self, now_ms: u64) -> Option<Duration> {
-        Some(self.status.holders.iter().map(|holder| holder.held_for).max()? + self.age(now_ms))
+        Some(self.longest_hold()? + self.age(now_ms))
     }
 
     /// The longest time that a present waiter has waited.
     pub(crate) fn waited(&self, now_ms: u64) -> Option<Duration> {
-        Some(self.status.waiters.iter().map(|waiter| waiter.waited).max()? + self.age(now_ms))
+        Some(self.longest_wait()? + self.age(now_ms))
+    }
+
+    fn longest_hold(&self) -> Option<Duration> {
+        self.status.holders.iter().map(|holder| holder.held_for).max()
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        self.status.waiters.iter().map(|waiter| waiter.waited).max()
     }
 
     /// How long the lock stays held if no hold is renewed.

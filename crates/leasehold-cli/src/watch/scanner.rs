@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use leasehold::Error;
 use leasehold::admin::{Admin, Page};
 use leasehold::time::{Clock, Instant};
-use leasehold::{Error, LockName};
 
-use super::history::millis;
 use super::picture::Picture;
 use super::row::look;
+use crate::moment::millis;
 
 /// The most keys that a server passes in one step: 500, as in `ls`. A step takes well below a
 /// millisecond of the server's time.
@@ -65,24 +65,24 @@ pub(crate) struct Watcher {
     picture: Mutex<Picture>,
     /// The watcher's clock.
     pub(crate) time: Timekeeper,
-    /// The prefixes of kept names, which are watched also while they are free.
-    kept: Vec<String>,
 }
 
-/// The position of a walk over all keys.
-#[derive(Debug, Default)]
-struct Walk {
+/// The looks at a store, and the position of the walk over all its keys.
+struct Scan<'a> {
+    watcher: &'a Watcher,
+    admin: &'a Admin,
+    budget: Budget,
     after: Option<String>,
     /// When the next page may be read.
     due_ms: u64,
-    began_ms: Option<u64>,
+    began_ms: u64,
 }
 
 impl Watcher {
     /// A watcher that also remembers when kept names were released: those that begin with one of
     /// `kept`. At the start, it looks at each of these prefixes as a name.
     pub(crate) fn new(kept: Vec<String>, time: Timekeeper) -> Self {
-        Self { picture: Mutex::new(Picture::new(kept.clone())), time, kept }
+        Self { picture: Mutex::new(Picture::new(kept)), time }
     }
 
     /// The present picture.
@@ -97,21 +97,20 @@ impl Watcher {
 
     /// Watches until the future is dropped.
     pub(crate) async fn run(&self, admin: &Admin) -> Infallible {
-        let mut budget = Budget::new(self.time.now_ms());
-        let kept = self.kept.iter().filter_map(|prefix| LockName::new(prefix).ok());
-        self.picture().found(kept.collect(), self.time.now_ms());
-        let mut walk = Walk::default();
+        let budget = Budget::new(self.time.now_ms());
+        let mut scan = Scan { watcher: self, admin, budget, after: None, due_ms: 0, began_ms: 0 };
+        self.picture().find_kept(self.time.now_ms());
         loop {
-            match self.step(admin, &mut budget, &mut walk).await {
+            match scan.step().await {
                 Ok(is_any) => {
                     self.looked(is_any);
                     if !is_any {
-                        self.rest(&mut budget, &walk).await;
+                        scan.rest().await;
                     }
                 }
                 Err(error) => {
                     self.note_trouble(&error);
-                    walk = Walk::default();
+                    (scan.after, scan.due_ms) = (None, 0);
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
                 }
             }
@@ -126,86 +125,77 @@ impl Watcher {
             picture.note_there();
         }
     }
+}
+
+impl Scan<'_> {
+    fn now_ms(&self) -> u64 {
+        self.watcher.time.now_ms()
+    }
 
     /// Looks at the names that are due, and continues the walk. Returns whether there was anything
     /// to do, and enough budget for it.
-    async fn step(
-        &self,
-        admin: &Admin,
-        budget: &mut Budget,
-        walk: &mut Walk,
-    ) -> Result<bool, Error> {
-        if !budget.is_enough(self.time.now_ms()) {
+    async fn step(&mut self) -> Result<bool, Error> {
+        if !self.budget.is_enough(self.now_ms()) {
             return Ok(false);
         }
-        let mut is_any = self.inspect_due(admin, budget, walk).await?;
-        while self.walk(admin, budget, walk).await? {
+        let mut is_any = self.inspect_due().await?;
+        while self.walk().await? {
             is_any = true;
         }
         Ok(is_any)
     }
 
     /// Looks at the names that are due. Returns whether there were any.
-    async fn inspect_due(
-        &self,
-        admin: &Admin,
-        budget: &mut Budget,
-        walk: &Walk,
-    ) -> Result<bool, Error> {
-        let now_ms = self.time.now_ms();
-        let left = budget.left(now_ms);
+    async fn inspect_due(&mut self) -> Result<bool, Error> {
+        let now_ms = self.now_ms();
+        let left = self.budget.left(now_ms);
         // The other half of the budget is for finding new names.
-        let allowed = if walk.due_ms <= now_ms { left / 2 } else { left };
-        let names = self.picture().take_due(now_ms, allowed as usize);
+        let allowed = if self.due_ms <= now_ms { left / 2 } else { left };
+        let names = self.watcher.picture().take_due(now_ms, allowed as usize);
         for some in names.chunks(MOST_LOOKS) {
-            budget.spend(self.time.now_ms(), u32::try_from(some.len()).unwrap_or(u32::MAX));
-            let asked = some.iter().map(async |name| (admin.inspect(name).await, name));
+            self.budget.spend(self.now_ms(), u32::try_from(some.len()).unwrap_or(u32::MAX));
+            let asked = some.iter().map(async |name| (self.admin.inspect(name).await, name));
             let mut asked: FuturesUnordered<_> = asked.collect();
             while let Some((outcome, name)) = asked.next().await {
-                self.picture().saw(name, look(outcome)?, self.time.now_ms());
+                self.watcher.picture().saw(name, look(outcome)?, self.now_ms());
             }
         }
         Ok(!names.is_empty())
     }
 
     /// Reads a page of keys, if one is due and enough budget is left. Returns whether it read one.
-    async fn walk(
-        &self,
-        admin: &Admin,
-        budget: &mut Budget,
-        walk: &mut Walk,
-    ) -> Result<bool, Error> {
-        let now_ms = self.time.now_ms();
+    async fn walk(&mut self) -> Result<bool, Error> {
+        let now_ms = self.now_ms();
         // A page costs 1 for each key, and 1 more for each key that is read.
-        let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
-        if walk.due_ms > now_ms || keys < LEAST {
+        let keys = (self.budget.left(now_ms) / 2).min(MOST_KEYS);
+        if self.due_ms > now_ms || keys < LEAST {
             return Ok(false);
         }
-        if walk.began_ms.is_none() {
-            walk.began_ms = Some(now_ms);
-            self.picture().round_begins(now_ms);
+        if self.after.is_none() {
+            self.began_ms = now_ms;
+            self.watcher.picture().round_begins(now_ms);
         }
-        let Page { names, next, scanned, .. } = admin.page("", walk.after.as_deref(), keys).await?;
-        budget.spend(now_ms, scanned);
-        let now_ms = self.time.now_ms();
-        let mut picture = self.picture();
+        let page = self.admin.page("", self.after.as_deref(), keys).await?;
+        let Page { names, next, scanned, .. } = page;
+        self.budget.spend(now_ms, scanned);
+        let now_ms = self.now_ms();
+        let mut picture = self.watcher.picture();
         picture.found(names, now_ms);
         picture.passed(scanned.min(keys));
         if next.is_none() {
             picture.round_ends(now_ms);
-            let began_ms = walk.began_ms.take().unwrap_or(now_ms);
-            walk.due_ms = began_ms + ROUND_MS;
+            self.due_ms = self.began_ms + ROUND_MS;
         }
-        walk.after = next;
+        self.after = next;
         Ok(true)
     }
 
     /// Waits until a look is due and the budget allows it, for at least [`GATHER_MS`].
-    async fn rest(&self, budget: &mut Budget, walk: &Walk) {
-        let now_ms = self.time.now_ms();
-        let due_ms = self.picture().next_due_ms().min(walk.due_ms);
-        let may_ms = budget.refilled_ms(now_ms);
-        self.time.sleep_until(due_ms.max(may_ms).max(now_ms + GATHER_MS)).await;
+    async fn rest(&mut self) {
+        let now_ms = self.now_ms();
+        let due_ms = self.watcher.picture().next_due_ms().min(self.due_ms);
+        let may_ms = self.budget.refilled_ms(now_ms);
+        self.watcher.time.sleep_until(due_ms.max(may_ms).max(now_ms + GATHER_MS)).await;
     }
 }
 

@@ -17,6 +17,7 @@ use super::App;
 use super::answer::Refused;
 use crate::args::Serve;
 use crate::report::Failure;
+use crate::user::host;
 
 /// The fewest characters of a token: 16, so that nobody can guess it.
 const SHORTEST_TOKEN: usize = 16;
@@ -31,7 +32,7 @@ const OTHERS: u32 = 0o007;
 #[derive(Debug)]
 pub(super) struct Access {
     token: Option<String>,
-    allows_revoke: bool,
+    pub(super) allows_revoke: bool,
     /// Reading needs the token, too.
     protects_reading: bool,
     /// Names by which this server is reached, besides addresses.
@@ -55,7 +56,7 @@ impl Access {
                 args.listen
             )));
         }
-        let own = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+        let own = host().to_lowercase();
         let given = args.allow_host.iter().map(|host| host.to_lowercase());
         let hosts = given.chain(["localhost".to_owned(), own]).collect();
         Ok(Self {
@@ -77,10 +78,6 @@ impl Access {
             hosts: vec!["localhost".to_owned()],
             is_tls: false,
         }
-    }
-
-    pub(super) fn may_revoke(&self) -> bool {
-        self.allows_revoke
     }
 
     /// Whether a request has the right token; none if it has no token, or this server needs none.
@@ -186,7 +183,7 @@ pub(super) async fn authorize(
         Needs::Nothing => true,
         // With a wrong token, somebody wants to know that it is wrong.
         Needs::Reading => !access.protects_reading && known.is_none(),
-        Needs::Revoking if !access.may_revoke() => {
+        Needs::Revoking if !access.allows_revoke => {
             let why = "nothing is revoked here: start `leasehold serve` with --allow-revoke";
             return Err(Refused::new(StatusCode::FORBIDDEN, why));
         }

@@ -5,6 +5,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold::Error;
+use leasehold::error::InvalidInput;
 use serde::Serialize;
 
 /// A refused request: the reason and the remedy.
@@ -46,6 +47,13 @@ impl From<Error> for Refused {
             }
             error => Self::new(StatusCode::BAD_GATEWAY, error.to_string()),
         }
+    }
+}
+
+/// A name or a lease of the request is wrong.
+impl From<InvalidInput> for Refused {
+    fn from(refusal: InvalidInput) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, refusal.to_string())
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::App;
 use super::answer::Refused;
 use super::views::{self, LockView, PageView, RowView, ScreenView, StateView};
-use crate::watch::{Availability, Order, Row, Selection};
+use crate::watch::{Order, Row, Selection};
 
 /// The most locks in one answer, and the default: 1000.
 const MOST: usize = 1_000;
@@ -126,7 +126,7 @@ pub(super) async fn lock(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refused> {
-    let name = checked(&name?)?;
+    let name = LockName::new(&name?.0)?;
     let Some(client) = app.client.get() else { return Err(away(&app)) };
     let Ok(status) = timeout(INSPECT, client.admin().inspect(&name)).await else {
         return Err(away(&app));
@@ -155,10 +155,9 @@ pub(super) async fn revoke(
     name: Result<Path<String>, PathRejection>,
     revoke: Result<Json<Revoke>, JsonRejection>,
 ) -> Result<Response, Refused> {
-    let (name, Json(revoke)) = (checked(&name?)?, revoke?);
+    let (name, Json(revoke)) = (LockName::new(&name?.0)?, revoke?);
     let Some(client) = app.client.get() else { return Err(away(&app)) };
-    let lease = revoke.lease.parse::<LeaseId>();
-    let lease = lease.map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+    let lease: LeaseId = revoke.lease.parse()?;
     let admin = client.admin();
     let outcome = match revoke.force {
         true => admin.revoke_now(&name, lease).await,
@@ -181,19 +180,14 @@ pub(super) async fn healthz() -> &'static str {
 
 /// Whether the store answers
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refused> {
-    let is_there = app.watcher.picture().store == Availability::There;
+    let is_there = app.watcher.picture().store.is_there;
     // The reason is only for clients that may read.
     let refused = || Refused::away("the store does not answer");
     is_there.then_some("ok\n").ok_or_else(refused)
 }
 
-fn checked(name: &str) -> Result<LockName, Refused> {
-    LockName::new(name)
-        .map_err(|refusal| Refused::new(StatusCode::BAD_REQUEST, refusal.to_string()))
-}
-
 fn away(app: &App) -> Refused {
-    let why = app.watcher.picture().store.why().map(str::to_owned);
+    let why = app.watcher.picture().store.why.clone();
     let late = || "the lock could not be looked at in time: ask again".to_owned();
     Refused::away(why.unwrap_or_else(late))
 }

@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::App;
 use super::views::seconds;
-use crate::watch::{Availability, Picture, Row};
+use crate::watch::{Picture, Row};
 
 /// The most names that metrics show: 1000, because each name makes one or more time series.
 const MOST_NAMES: usize = 1_000;
@@ -43,7 +43,7 @@ impl Collector for PictureMetrics {
         let app = &self.0;
         let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());
         let mut gauges = Gauges(encoder);
-        let is_there = u32::from(picture.store == Availability::There);
+        let is_there = u32::from(picture.store.is_there);
         gauges.one("reachable", "Whether the store answers.", is_there)?;
         let help = "How many walks over all keys have ended.";
         let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
@@ -60,9 +60,9 @@ impl Collector for PictureMetrics {
             let counts = [("danger", report.dangers), ("warning", report.warnings)];
             gauges.each("doctor_findings", "What the doctor found last.", "level", counts)?;
         }
-        match app.metrics_names.is_empty() {
+        match picture.kept.is_empty() {
             true => Ok(()),
-            false => gauges.named(&picture, &app.metrics_names, now_ms),
+            false => gauges.named(&picture, now_ms),
         }
     }
 }
@@ -120,9 +120,9 @@ impl Gauges<'_> {
 
     /// Writes the locks that may be named: each in four families while it is held or awaited, and
     /// in one family once it was released.
-    fn named(&mut self, picture: &Picture, prefixes: &[String], now_ms: u64) -> fmt::Result {
+    fn named(&mut self, picture: &Picture, now_ms: u64) -> fmt::Result {
         let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
-        let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let is_wanted = |name: &str| picture.kept.iter().any(|prefix| name.starts_with(prefix));
         let rows = picture.rows().map(|(name, row)| (name.as_str(), row));
         let mut rows: Vec<_> = rows.filter(|(name, row)| is_told(row) && is_wanted(name)).collect();
         let left_out = rows.len().saturating_sub(MOST_NAMES);

@@ -45,19 +45,17 @@ struct App {
     access: Access,
     /// The last report of the doctor.
     report: watch::Sender<Option<Arc<Checkup>>>,
-    /// The prefixes of the names that metrics may show.
-    metrics_names: Vec<String>,
 }
 
 impl App {
-    fn new(time: Timekeeper, access: Access, url: StoreUrl, metrics_names: &[String]) -> Self {
+    /// The watcher keeps the names that metrics may show: those that begin with one of `kept`.
+    fn new(time: Timekeeper, access: Access, url: StoreUrl, kept: &[String]) -> Self {
         Self {
-            watcher: Watcher::new(metrics_names.to_vec(), time),
+            watcher: Watcher::new(kept.to_vec(), time),
             client: OnceLock::new(),
             url,
             access,
             report: watch::Sender::new(None),
-            metrics_names: metrics_names.to_vec(),
         }
     }
 }

@@ -56,11 +56,8 @@ pub(super) struct StateView {
 struct StoreView {
     /// The store URL, without its password.
     url: String,
-    is_there: bool,
-    /// The store refuses to let this user look.
-    is_denied: bool,
-    away_since_ms: Option<u64>,
-    why: Option<String>,
+    #[serde(flatten)]
+    availability: Availability,
 }
 
 impl StateView {
@@ -70,21 +67,14 @@ impl StateView {
         let (totals, deadlocks) = (picture.totals(), picture.deadlocks());
         let since = |at_ms: Option<u64>| at_ms.map(|at_ms| seconds(now_ms.saturating_sub(at_ms)));
         let report = app.report.borrow().clone();
-        let store = &picture.store;
-        let is_there = *store == Availability::There;
-        let is_denied = matches!(store, Availability::Denied { .. });
-        let away_since_ms = match store {
-            Availability::Away { since_ms, .. } => Some(*since_ms),
-            Availability::Unknown | Availability::There | Availability::Denied { .. } => None,
-        };
-        let why = store.why().map(str::to_owned);
+        let store = StoreView { url: app.url.to_string(), availability: picture.store.clone() };
         let awaited = picture.rows().filter_map(|(name, row)| Some((row.waited_since_ms()?, name)));
         let first_unreadable = picture
             .rows()
             .find_map(|(name, row)| Some(format!("{name}: {}", row.unreadable.as_ref()?)));
         Self {
             now_ms,
-            store: StoreView { url: app.url.to_string(), is_there, is_denied, away_since_ms, why },
+            store,
             totals,
             first_unreadable,
             longest_awaited: awaited.min().map(|(_, name)| name.to_string()),
@@ -100,7 +90,7 @@ impl StateView {
             is_cut: picture.is_cut,
             dangers: report.as_ref().map(|report| report.dangers),
             warnings: report.as_ref().map(|report| report.warnings),
-            may_revoke: app.access.may_revoke(),
+            may_revoke: app.access.allows_revoke,
             version: env!("CARGO_PKG_VERSION"),
         }
     }
@@ -202,8 +192,8 @@ fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
 
 /// A page of the list of locks.
 #[derive(Serialize)]
-pub(super) struct PageView<T> {
-    pub(super) locks: Vec<T>,
+pub(super) struct PageView<'a> {
+    pub(super) locks: Vec<LockView<'a>>,
     /// The cursor of the next page; none if this is the last.
     pub(super) next: Option<String>,
 }

@@ -69,7 +69,7 @@ async fn show(mut view: View, admin: Admin, terminal: &mut DefaultTerminal) -> R
         tokio::select! {
             never = &mut watching => match never {},
             _ = ticks.tick() => {}
-            Some(words) = answers.recv() => view.tell(words),
+            Some(words) = answers.recv() => view.message = Some(words),
             signal = signals.next() => match signal {
                 Signal::CONT => resume(terminal).map_err(broken)?,
                 end => return Err(Failure::interrupted(end.as_raw(), String::new())),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use leasehold::LockName;
-use leasehold::admin::HolderInfo;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -11,7 +10,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 
 use super::view::{Mode, View};
-use crate::commands::status_view::{mode, state, token};
+use crate::commands::show::tables;
 use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
 use crate::watch::{self, Order};
@@ -108,8 +107,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
         frame.render_widget(Paragraph::new(words), area);
         return;
     }
-    let shown: Vec<_> = COLUMNS.iter().map(|column| area.width >= column.from_width).collect();
-    let columns = COLUMNS.iter().zip(&shown).filter_map(|(column, shown)| shown.then_some(column));
+    let columns = COLUMNS.iter().filter(|column| area.width >= column.from_width);
     let sorted = match view.selection.order {
         Order::Longest => "LONGEST",
         Order::Waiting => "WAITING",
@@ -121,7 +119,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
         false => Cell::from(column.title),
     });
     let header = Row::new(titles).bold();
-    let rows = view.rows.iter().map(|(name, row)| cells(view, name, row, &shown));
+    let rows = view.rows.iter().map(|(name, row)| cells(view, name, row, area.width));
     let table = Table::new(rows, columns.map(|column| column.width))
         .header(header)
         .row_highlight_style(Style::new().reversed());
@@ -129,7 +127,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn cells(view: &View, name: &LockName, row: &watch::Row, shown: &[bool]) -> Row<'static> {
+fn cells(view: &View, name: &LockName, row: &watch::Row, width: u16) -> Row<'static> {
     let span = |span: Option<Duration>| span.map_or_else(|| "-".to_owned(), in_seconds);
     let is_in_deadlock = view.deadlocks_of(name).next().is_some();
     let mark = if is_in_deadlock { DEADLOCK } else { "" };
@@ -144,8 +142,8 @@ fn cells(view: &View, name: &LockName, row: &watch::Row, shown: &[bool]) -> Row<
         escaped(&row.label()),
     ];
     let is_used = row.is_used();
-    let cells = cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell));
-    let row = Row::new(cells);
+    let shown = cells.into_iter().zip(&COLUMNS).filter(|(_, column)| width >= column.from_width);
+    let row = Row::new(shown.map(|(cell, _)| cell));
     match (is_in_deadlock, is_used) {
         (true, _) => row.bold().red(),
         (false, true) => row,
@@ -153,51 +151,14 @@ fn cells(view: &View, name: &LockName, row: &watch::Row, shown: &[bool]) -> Row<
     }
 }
 
-/// Draws the holders and the waiters of a lock.
+/// Draws the holders and the waiters of a lock, as `show` prints them.
 fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let Some((name, row)) = view.chosen() else { return };
-    let who = |id, info: &HolderInfo| escaped(&info.process(id));
-    let label = |label: &Option<String>| escaped(label.as_deref().unwrap_or_default());
-    let holders = row.status.holders.iter().map(|holder| {
-        Row::new([
-            state(holder.state).to_owned(),
-            mode(holder.mode),
-            who(holder.id, &holder.info),
-            in_seconds(holder.held_for),
-            token(holder.token),
-            label(&holder.info.label),
-        ])
-    });
-    let waiters = row.status.waiters.iter().map(|waiter| {
-        Row::new([
-            format!("{}. in the queue", waiter.position),
-            mode(waiter.mode),
-            who(waiter.id, &waiter.info),
-            in_seconds(waiter.waited),
-            String::new(),
-            label(&waiter.info.label),
-        ])
-    });
-    let widths = [
-        Constraint::Length(15),
-        Constraint::Length(9),
-        Constraint::Fill(2),
-        Constraint::Length(7),
-        Constraint::Length(19),
-        Constraint::Fill(1),
-    ];
-    let header = Row::new([
-        escaped(name.as_str()),
-        "MODE".to_owned(),
-        "PROCESS".to_owned(),
-        "SINCE".to_owned(),
-        "TOKEN".to_owned(),
-        "LABEL".to_owned(),
-    ]);
     let unreadable = row.unreadable.iter().map(|why| escaped(&why.to_string()));
     // The words say which client waits for which.
     let circle = |words: &str| format!("! probably a deadlock: {}. r ends it", escaped(words));
-    let words = unreadable.chain(view.deadlocks_of(name).map(|words| circle(words)));
+    let circles = view.deadlocks_of(name).map(|words| circle(words));
+    let words = std::iter::once(escaped(name.as_str())).chain(unreadable).chain(circles);
     let words = words.collect::<Vec<_>>().join("\n");
     // The queue may be long, so it gets at least half of the height.
     let height =
@@ -205,7 +166,8 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let height = height.sum::<usize>().min(usize::from(area.height / 2));
     let height = Constraint::Length(u16::try_from(height).unwrap_or(0));
     let words = Paragraph::new(words).wrap(Wrap { trim: true }).bold();
-    let [circle, queue] = Layout::vertical([height, Constraint::Fill(1)]).areas(area);
-    frame.render_widget(words, circle);
-    frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), queue);
+    let [head, queue] = Layout::vertical([height, Constraint::Fill(1)]).areas(area);
+    frame.render_widget(words, head);
+    let tables = tables(name, &row.status, row.seen_ms, Some(area.width.into()));
+    frame.render_widget(Paragraph::new(tables), queue);
 }

@@ -11,7 +11,7 @@ use crate::watch::{Availability, Picture, Row, Selection};
 const PAGE: isize = 10;
 
 /// The state of the screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) store: String,
     /// The locks that are shown. A lock that was released a moment ago stays in its place.
@@ -34,8 +34,9 @@ pub(super) struct View {
 }
 
 /// The modes of the keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
+    #[default]
     Table,
     /// The user types a filter.
     Filter,
@@ -68,15 +69,7 @@ impl View {
         Self {
             store,
             selection: Selection { prefix, has_free: true, ..Selection::default() },
-            mode: Mode::Table,
-            rows: Vec::new(),
-            at: 0,
-            totals: String::new(),
-            is_whole: false,
-            deadlocks: Vec::new(),
-            availability: Availability::Unknown,
-            now_ms: 0,
-            message: None,
+            ..Self::default()
         }
     }
 
@@ -109,11 +102,6 @@ impl View {
         of_name.map(|(_, words)| words)
     }
 
-    /// Shows these words until a key is pressed.
-    pub(super) fn tell(&mut self, words: String) {
-        self.message = Some(words);
-    }
-
     /// Handles a key, or another event of the terminal, and returns the action that it asks for.
     pub(super) fn typed(&mut self, event: &Event) -> Option<Demand> {
         match event {
@@ -135,9 +123,9 @@ impl View {
             Mode::Table => return self.key_of_table(key.code),
             Mode::Filter => self.key_of_filter(key.code),
             Mode::Details => match key.code {
-                KeyCode::Char('r') => self.ask_to_revoke(),
-                KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
-                KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+                KeyCode::Up | KeyCode::Down | KeyCode::Char('j' | 'k' | 'r') => {
+                    return self.key_of_table(key.code);
+                }
                 _ => self.mode = Mode::Table,
             },
             Mode::Help => self.mode = Mode::Table,
@@ -196,8 +184,7 @@ impl View {
                 self.mode = Mode::Revoke { name, lease, holder };
             }
             None => {
-                let words = format!("{name}: there is no lease of leasehold to revoke");
-                self.tell(words);
+                self.message = Some(format!("{name}: there is no lease of leasehold to revoke"));
             }
         }
     }
