@@ -1,11 +1,10 @@
 //! Watches another process, for a lock that is held until that process ends.
 
 use std::io;
-use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
-use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 #[cfg(target_os = "linux")]
 use {
     rustix::event::{PollFd, PollFlags, poll},
@@ -14,15 +13,12 @@ use {
 
 use crate::report::Failure;
 
-/// A process that existed when it was looked up.
+/// A process that existed when it was looked up. The task is done when the process has ended.
 #[derive(Debug)]
-pub(crate) struct OtherProcess {
-    /// A channel that is closed when the process has ended.
-    end: watch::Receiver<()>,
-}
+pub(crate) struct OtherProcess(JoinHandle<()>);
 
 impl OtherProcess {
-    /// Looks a process up.
+    /// Looks a process up, within a runtime.
     ///
     /// # Errors
     ///
@@ -36,19 +32,8 @@ impl OtherProcess {
             };
             Failure::usage(format!("--pid {}: {why}", pid.as_raw_nonzero()))
         })?;
-        let (sender, receiver) = watch::channel(());
         // The thread is not joined: it waits until the other process ends, or this one.
-        thread::spawn(move || {
-            end();
-            drop(sender);
-        });
-        Ok(Self { end: receiver })
-    }
-
-    /// Completes when the process has ended.
-    async fn ended(&self) {
-        let mut end = self.end.clone();
-        while end.changed().await.is_ok() {}
+        Ok(Self(spawn_blocking(end)))
     }
 }
 
@@ -74,15 +59,15 @@ fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     }
     Ok(move || {
         while !is_gone() {
-            thread::sleep(std::time::Duration::from_secs(1));
+            std::thread::sleep(std::time::Duration::from_secs(1));
         }
     })
 }
 
-/// Completes when the process has ended, or never if there is none to wait for.
-pub(crate) async fn end_of(process: Option<&OtherProcess>) {
+/// Completes once when the process has ended, or never if there is none to wait for.
+pub(crate) async fn end_of(process: Option<&mut OtherProcess>) {
     match process {
-        Some(process) => process.ended().await,
+        Some(OtherProcess(end)) => drop(end.await),
         None => std::future::pending().await,
     }
 }

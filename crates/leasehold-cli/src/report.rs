@@ -68,12 +68,6 @@ impl Failure {
         Self::by_death(Death { number, is_for_group: false }, message)
     }
 
-    /// The reader of stdout has gone, as with `| head`. Like any program, leasehold then ends
-    /// without a message.
-    fn unread() -> Self {
-        Self::interrupted(Signal::PIPE.as_raw(), String::new())
-    }
-
     /// A signal ended the command. The message is empty if the user expects that end.
     pub(crate) fn by_death(death: Death, message: String) -> Self {
         // The exit code for death by a signal is the same in every shell.
@@ -194,7 +188,8 @@ pub(crate) fn escaped(text: &str) -> String {
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::unread(),
+        // The reader has gone, as with `| head`. Any program then ends without a message.
+        ErrorKind::BrokenPipe => Failure::interrupted(Signal::PIPE.as_raw(), String::new()),
         _ => Failure::new(NO, format!("cannot write to stdout: {error}")),
     })
 }

@@ -33,8 +33,7 @@ impl Secrets {
     /// The passwords of this process, for another process that does not have them in its
     /// environment.
     pub(crate) fn passed_on() -> Self {
-        let found = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
-        Self::PassedOn(found.map(|(name, value)| (name.to_owned(), value)).collect())
+        Self::PassedOn(passwords().collect())
     }
 
     /// Builds a client of this store with these passwords.
@@ -58,11 +57,7 @@ impl Secrets {
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OfEnvironment => "OfEnvironment",
-            Self::PassedOn(_) => "PassedOn(***)",
-            Self::Nowhere => "Nowhere",
-        })
+        f.debug_struct("Secrets").finish_non_exhaustive()
     }
 }
 
@@ -80,9 +75,13 @@ pub(crate) fn keep_from(command: &mut Command) {
 
 /// The variables that [`keep_from`] removes, for a process that should have them.
 pub(crate) fn variables() -> Vec<(String, String)> {
-    let passwords = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
-    let store = store_with_password().map(|url| (STORE, url));
-    passwords.chain(store).map(|(name, value)| (name.to_owned(), value)).collect()
+    let store = store_with_password().map(|url| (STORE.to_owned(), url));
+    passwords().chain(store).collect()
+}
+
+/// The variables of this process that are passwords.
+fn passwords() -> impl Iterator<Item = (String, String)> {
+    PASSWORDS.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
 }
 
 fn store_with_password() -> Option<String> {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::DirBuilder;
-use std::io;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -117,7 +117,8 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     for path in user.into_iter().chain([around.system_configuration.clone()]) {
         match std::fs::read_to_string(&path) {
             Ok(text) => return by_configuration(&text, path),
-            Err(error) if is_absence(&error) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => {
                 return Err(Failure::usage(format!("cannot read {}: {error}", path.display())));
             }
@@ -125,7 +126,10 @@ fn choose_in(around: &Surroundings, option: Option<&StoreUrl>) -> Result<Choice,
     }
     let user = (around.user)();
     let path = default_path(around, &user)?;
-    let url = file_url(&path)?.as_str().into();
+    let url = path.to_str().map(|path| StoreUrl::from(format!("file:{path}").as_str()));
+    let url = url.ok_or_else(|| {
+        Failure::usage(format!("the path {} is not UTF-8: give --store", path.display()))
+    })?;
     let because = Because::Default { path, user: user.name };
     Ok(Choice { url, because, secrets: Secrets::OfEnvironment })
 }
@@ -167,10 +171,6 @@ fn lasting(choice: Choice) -> Result<Choice, Failure> {
     }
 }
 
-fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
 fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
     if url.is_empty() {
         let why = format!("{because} names no store: write a URL, or remove it");
@@ -197,13 +197,6 @@ fn default_path(around: &Surroundings, user: &User) -> Result<PathBuf, Failure> 
         )
     })?;
     Ok(state.join("leasehold/locks.db"))
-}
-
-fn file_url(path: &Path) -> Result<String, Failure> {
-    let path = path.to_str().ok_or_else(|| {
-        Failure::usage(format!("the path {} is not UTF-8: give --store", path.display()))
-    })?;
-    Ok(format!("file:{path}"))
 }
 
 impl Choice {

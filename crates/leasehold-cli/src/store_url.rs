@@ -96,32 +96,24 @@ impl Servers {
     fn of(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.replace("valkey", "redis").replace("postgresql", "postgres");
-        let is_database = scheme == "postgres";
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let user = login.split(':').next().filter(|user| is_database && !user.is_empty());
-        let port = match &*scheme {
-            "postgres" => "5432",
-            _ if scheme.ends_with("+sentinel") => "26379",
-            _ => "6379",
-        };
-        let mut hosts: Vec<_> = match scheme.ends_with("+unix") {
-            true => Vec::new(),
-            false => hosts.split(',').map(|host| with_port(host, port)).collect(),
-        };
-        hosts.sort_unstable();
-        let path = match scheme.ends_with("+unix") {
-            true => path,
+        let user = login.split(':').next().filter(|user| scheme == "postgres" && !user.is_empty());
+        let database = path.strip_suffix('/').unwrap_or(path);
+        // The port and the path, also if the URL leaves them out.
+        let (port, path) = match scheme.rsplit('+').next().unwrap_or_default() {
+            "unix" => ("", path),
             // The default database has the name of the role.
-            false if is_database && path.is_empty() => user.unwrap_or_default(),
-            false => path.strip_suffix('/').unwrap_or(path),
+            "postgres" if database.is_empty() => ("5432", user.unwrap_or_default()),
+            "postgres" => ("5432", database),
+            "sentinel" => ("26379", database.strip_suffix("/0").unwrap_or(database)),
+            _ if database == "0" => ("6379", ""),
+            _ => ("6379", database),
         };
-        let path = match scheme.ends_with("+sentinel") {
-            true => path.strip_suffix("/0").unwrap_or(path),
-            false if path == "0" && !is_database => "",
-            false => path,
-        };
+        let hosts = hosts.split(',').filter(|host| !host.is_empty());
+        let mut hosts: Vec<_> = hosts.map(|host| with_port(host, port)).collect();
+        hosts.sort_unstable();
         let is_of_keys = |option: &&str| {
             WHICH_KEYS.contains(&option.split_once('=').map_or(*option, |(name, _)| name))
         };

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::getpgrp;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Stat, fstat, stat};
 use rustix::process::{Pid, test_kill_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
@@ -77,6 +77,13 @@ pub(crate) fn refuse_to_stop_for_input() -> io::Result<()> {
     let mut background_read = SigSet::empty();
     background_read.add(Signal::SIGTTIN);
     Ok(background_read.thread_block()?)
+}
+
+/// Whether this is `/dev/null`.
+pub(crate) fn is_null(file: impl AsFd) -> bool {
+    let device = |found: Stat| (found.st_mode, found.st_rdev);
+    let null = stat("/dev/null").map(device);
+    fstat(file).is_ok_and(|found| null == Ok(device(found)))
 }
 
 /// The terminal of this process, and whether the command has it.

@@ -1,4 +1,4 @@
-//! The user of this process.
+//! The user of this process, and its machine.
 
 use nix::unistd::geteuid;
 
@@ -17,4 +17,9 @@ impl User {
         let name = found.map_or_else(|| id.to_string(), |user| user.name);
         Self { name, is_root: id.is_root() }
     }
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

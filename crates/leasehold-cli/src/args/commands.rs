@@ -15,11 +15,15 @@ use super::values::{duration, listen, name, once_per, pid, span, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
+// `mut_arg` would put the names behind CMD.
+#[command(mut_args(|argument| match argument.get_id() == "names" {
+    true => argument.help(
+        "The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or \
+         none. Write a name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`"
+    ),
+    false => argument,
+}))]
 pub(crate) struct Run {
-    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none.
-    /// Write a name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`
-    #[arg(required = true, value_name = "NAME", value_parser = name)]
-    pub(crate) names: Vec<LockName>,
     /// Runs CMD only if no run of NAME has succeeded that began less than this long ago. All
     /// machines and the clock of the store count. Otherwise a line says who did it, and the exit
     /// code is 0, or that of -E. A run succeeds if CMD ends with 0 under the lease. Any other run
@@ -38,9 +42,6 @@ pub(crate) struct Run {
 /// Arguments of `hold`.
 #[derive(Args, Debug)]
 pub(crate) struct Hold {
-    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
-    #[arg(required = true, value_name = "NAME", value_parser = name)]
-    pub(crate) names: Vec<LockName>,
     /// Releases the lock also when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid)]
     pub(crate) pid: Option<Pid>,
@@ -188,9 +189,6 @@ pub(crate) struct Doctor {
     "Keeps the name from others for at least this time, even if the lock is given back earlier"
 )))]
 pub(crate) struct Take {
-    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
-    #[arg(required = true, value_name = "NAME", value_parser = name)]
-    pub(crate) names: Vec<LockName>,
     /// Gives the lock back after this time, if nobody has done so before. Give this option, --pid
     /// or both
     #[arg(long = "for", value_name = "DURATION", value_parser = span, group = "until")]

@@ -4,11 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use leasehold::LockName;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use rustix::process::Signal;
 
-use super::values::{duration, lease_span, permits, span, ttl};
+use super::values::{duration, lease_span, name, permits, span, ttl};
 use crate::report::{Failure, Verbosity};
 use crate::signals::ending_signal;
 use crate::store_choice::{Choice, choose};
@@ -39,6 +40,9 @@ impl StoreArgs {
 /// Options for taking a lock, and for waiting for it.
 #[derive(Args, Debug)]
 pub(crate) struct LockArgs {
+    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
     /// How long the lease lives. It is renewed every third of this time; after a crash of this
     /// machine, others wait for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
@@ -46,7 +50,7 @@ pub(crate) struct LockArgs {
     /// Waits at most this long, instead of for ever. leasehold waits for the lock, and for a store
     /// that is away or grants nothing for a while, but not for a full store
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
+    wait: Option<Duration>,
     /// Does not wait: if the lock is busy, ends with exit code 75
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
@@ -61,13 +65,49 @@ pub(crate) struct LockArgs {
     /// arguments, and $POD_NAME
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    #[command(flatten)]
-    pub(crate) hold: HoldArgs,
+    /// Keeps the name from others for at least this time from the start, even if the work ends
+    /// earlier. For jobs that start on machines with different clocks (alias: --at-least)
+    #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
+    min_hold: Option<Limit>,
+    /// Ends the work under the lock after this time, and releases the lock, with exit code 76
+    /// (alias: --at-most)
+    #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
+    pub(crate) max_hold: Option<Limit>,
     /// The exit code for busy or timed out [default: 75], and for done already [default: 0]
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) busy_exit: Option<u8>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+impl LockArgs {
+    /// How long to wait for the lock, and before that for the store; for ever if `None`.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        if self.no_wait { Some(Duration::ZERO) } else { self.wait }
+    }
+
+    /// The value of --min-hold, if it was given.
+    ///
+    /// # Errors
+    ///
+    /// If it is longer than --max-hold.
+    pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
+        if let (Some(least), Some(most)) = (&self.min_hold, &self.max_hold)
+            && least.span > most.span
+        {
+            return Err(Failure::usage(format!("{least} is longer than {most}")));
+        }
+        Ok(self.min_hold.as_ref().map(|least| least.span))
+    }
+
+    /// The requested mode, the same for each name.
+    pub(crate) fn mode(&self) -> Mode {
+        match self.permits {
+            Some(permits) => permits,
+            None if self.shared => Mode::Shared,
+            None => Mode::Exclusive,
+        }
+    }
 }
 
 /// Options for output that may have tokens.
@@ -103,35 +143,6 @@ pub(crate) struct Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.option, self.text)
-    }
-}
-
-/// For how long a name is held, at least and at most.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct HoldArgs {
-    /// Keeps the name from others for at least this time from the start, even if the work ends
-    /// earlier. For jobs that start on machines with different clocks (alias: --at-least)
-    #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
-    min_hold: Option<Limit>,
-    /// Ends the work under the lock after this time, and releases the lock, with exit code 76
-    /// (alias: --at-most)
-    #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
-    pub(crate) max_hold: Option<Limit>,
-}
-
-impl HoldArgs {
-    /// The value of --min-hold, if it was given.
-    ///
-    /// # Errors
-    ///
-    /// If it is longer than --max-hold.
-    pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
-        if let (Some(least), Some(most)) = (&self.min_hold, &self.max_hold)
-            && least.span > most.span
-        {
-            return Err(Failure::usage(format!("{least} is longer than {most}")));
-        }
-        Ok(self.min_hold.as_ref().map(|least| least.span))
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Checkup {
 }
 
 /// One finding of a checkup.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct FindingView {
     /// `ok`, `warning` or `danger`.
     level: &'static str,
@@ -49,12 +49,6 @@ struct FindingView {
     risk: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     remedy: String,
-}
-
-/// The output for people: a finding, and all places that have it.
-struct Group<'a> {
-    finding: &'a FindingView,
-    places: Vec<&'a str>,
 }
 
 /// Examines the store.
@@ -77,11 +71,10 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     match args.output.json {
         true => print_json(&report)?,
         false => {
-            let groups = grouped(&report.findings);
-            let count = |level| groups.iter().filter(|group| group.finding.level == level).count();
-            let summary = summary(count(DANGER), count(WARNING));
+            let findings = merged(&report.findings);
+            let summary = summary(count(&findings, DANGER), count(&findings, WARNING));
             print(format_args!("{}: {summary}", escaped(&report.store)))?;
-            groups.iter().try_for_each(print_group)?;
+            findings.iter().try_for_each(print_finding)?;
         }
     }
     let is_sick = report.dangers > 0 || (args.strict && report.warnings > 0);
@@ -150,8 +143,8 @@ impl Checkup {
     fn new(store: String, mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| ranked(finding.level));
         let findings: Vec<_> = findings.into_iter().map(FindingView::new).collect();
-        let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-        Self { store, dangers: count(DANGER), warnings: count(WARNING), findings }
+        let [dangers, warnings] = [DANGER, WARNING].map(|level| count(&findings, level));
+        Self { store, dangers, warnings, findings }
     }
 
     /// The report on a store that could not be examined.
@@ -176,16 +169,20 @@ impl FindingView {
     }
 }
 
-/// Groups equal findings of several places into one, at the position of the first.
-fn grouped(findings: &[FindingView]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn count(findings: &[FindingView], level: &str) -> usize {
+    findings.iter().filter(|finding| finding.level == level).count()
+}
+
+/// Merges equal findings of several places into one, at the position of the first.
+fn merged(findings: &[FindingView]) -> Vec<FindingView> {
+    let mut merged: Vec<FindingView> = Vec::new();
     for finding in findings {
-        match groups.iter_mut().find(|group| group.finding.is_like(finding)) {
-            Some(group) => group.places.push(&finding.place),
-            None => groups.push(Group { finding, places: vec![&finding.place] }),
+        match merged.iter_mut().find(|other| other.is_like(finding)) {
+            Some(other) => other.place += &format!(", {}", finding.place),
+            None => merged.push(finding.clone()),
         }
     }
-    groups
+    merged
 }
 
 /// A level as its rank, the worst first, and its word.
@@ -210,9 +207,9 @@ fn summary(dangers: usize, warnings: usize) -> String {
 }
 
 /// Prints a finding in one line, then the risk and the remedy.
-fn print_group(Group { finding, places }: &Group<'_>) -> Result<(), Failure> {
-    let (level, places) = (finding.level, escaped(&places.join(", ")));
-    print(format_args!("{level:<8} {places}: {}", escaped(&finding.found)))?;
+fn print_finding(finding: &FindingView) -> Result<(), Failure> {
+    let (level, place) = (finding.level, escaped(&finding.place));
+    print(format_args!("{level:<8} {place}: {}", escaped(&finding.found)))?;
     for (title, text) in [("risk", &finding.risk), ("remedy", &finding.remedy)] {
         if !text.is_empty() {
             print(format_args!("{:<8} {title}: {}", "", escaped(text)))?;

@@ -14,13 +14,13 @@ use leasehold::lease::Mode;
 use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
-use super::hold::{Until, let_go, until_asked};
+use super::hold::{let_go, until_asked};
 use super::status_view::HolderView;
 use crate::args::Elect;
 use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
-use crate::connection::{Connection, WaitBudget, ask};
+use crate::connection::{Connection, ask};
 use crate::moment::{iso, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
@@ -48,8 +48,7 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     let choice = args.store.choose()?;
     let ready = ReadyFile::at(ready_file)?;
     let outcome = block_on(async {
-        let mut connection =
-            Connection::open(&choice, args.store.verbosity, WaitBudget::Forever).await?;
+        let mut connection = Connection::open(&choice, args.store.verbosity, None).await?;
         ready.say("stands by")?;
         let election = connection.client.election(&args.name).options(options);
         let outcome = lead(args, value, spec, &mut connection, &election, &ready).await;
@@ -75,7 +74,7 @@ async fn lead(
     let at_a_loss = ready.clone();
     leadership.on_lost(move |_| at_a_loss.remove());
     if args.command.is_empty() {
-        until_asked(connection, leadership.guard(), args.ttl, Until::default()).await?;
+        until_asked(connection, leadership.guard(), args.ttl, None, None).await?;
         let resigned = leadership.resign().await;
         return let_go(connection, from_ref(&args.name), resigned, None);
     }
@@ -157,7 +156,7 @@ fn show(args: &Elect) -> Outcome {
         |holder: &&Holder| leader.as_ref().is_some_and(|it| holder.token == Some(it.token));
     if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
     {
-        leader.holder = LeaderHolder::Seen(HolderView::new(holder, now_ms()));
+        (leader.token, leader.holder) = (None, Some(HolderView::new(holder, now_ms())));
     }
     match (&leader, args.json) {
         (_, true) => print_json(&view)?,
@@ -195,26 +194,22 @@ struct ElectionView<'a> {
     leader: Option<LeaderView<'a>>,
 }
 
+/// The facts about the leader: all that is known of its hold, or only the token of it.
 #[derive(Serialize)]
 struct LeaderView<'a> {
     value: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<FencingToken>,
     #[serde(flatten)]
-    holder: LeaderHolder<'a>,
-}
-
-/// The facts about the leader. A line about a change has only the token.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum LeaderHolder<'a> {
-    Seen(HolderView<'a>),
-    Told { token: FencingToken },
+    holder: Option<HolderView<'a>>,
 }
 
 impl<'a> ElectionView<'a> {
     fn new(name: &'a LockName, leader: Option<&'a Leader>) -> Self {
-        let view = |leader: &'a Leader| LeaderView {
-            value: &leader.value,
-            holder: LeaderHolder::Told { token: leader.token },
+        let view = |Leader { value, token, .. }: &'a Leader| LeaderView {
+            value,
+            token: Some(*token),
+            holder: None,
         };
         Self { name, leader: leader.map(view) }
     }

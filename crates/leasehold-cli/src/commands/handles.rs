@@ -15,7 +15,7 @@ use crate::store_url::StoreUrl;
 
 /// Takes and holds the lease in a separate process, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
-    if let Some(limit) = &args.lock.hold.max_hold {
+    if let Some(limit) = &args.lock.max_hold {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
         return Err(Failure::usage(why));
     }
@@ -23,7 +23,7 @@ pub(crate) fn take(args: &Take) -> Outcome {
     choice.secrets = Secrets::passed_on();
     // The arguments as they were typed: the holder process parses them as this one did.
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    block_on(detached::take(&joined(&args.names), arguments, choice))?
+    block_on(detached::take(&joined(&args.lock.names), arguments, choice))?
 }
 
 /// Asks the holder process to release the lease. If that process was killed, or is on another
@@ -33,11 +33,7 @@ pub(crate) fn give(args: &Give) -> Outcome {
     let store = StoreOf { handle: &handle, args: &args.store };
     block_on(async {
         match ask(handle.client, Request::Give).await {
-            Ok(Some(Answer::Done)) => {
-                args.store.verbosity.detail(format_args!("{}: given back", handle.shown()));
-                Ok(0)
-            }
-            Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
+            Ok(Some(answer)) => store.answered(answer, "given back"),
             Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
             // A holder process that hangs may still renew the lease. It learns of this release when
             // it finds the lease lost.
@@ -49,23 +45,18 @@ pub(crate) fn give(args: &Give) -> Outcome {
 /// Tells the holder process how long it must hold the lease from now on.
 pub(crate) fn renew(args: &Renew) -> Outcome {
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
-    let names = handle.shown();
     let store = StoreOf { handle: &handle, args: &args.store };
     block_on(async {
         match ask(handle.client, Request::Renew { for_span: args.for_span }).await {
-            Ok(Some(Answer::Done)) => {
-                args.store.verbosity.detail(format_args!("{names}: renewed"));
-                Ok(0)
+            Ok(Some(answer)) => store.answered(answer, "renewed"),
+            Ok(None) => match store.or_lost_here(store.check().await) {
+                Err(failure) if failure.exit == LOST => Err(failure),
+                known => Err(not_from_here(&handle, known.err())),
+            },
+            Err(error) => {
+                let why = format!("{}: its holder process: {error}", handle.shown());
+                Err(Failure::new(STORE, why))
             }
-            Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
-            Ok(None) => {
-                let known = store.or_lost_here(store.check().await);
-                match known {
-                    Err(failure) if failure.exit == LOST => Err(failure),
-                    known => Err(not_from_here(&handle, known.err())),
-                }
-            }
-            Err(error) => Err(Failure::new(STORE, format!("{names}: its holder process: {error}"))),
         }
     })?
 }
@@ -92,6 +83,17 @@ struct StoreOf<'a> {
 }
 
 impl StoreOf<'_> {
+    /// The outcome of what the holder process has answered.
+    fn answered(&self, answer: Answer, done: &str) -> Outcome {
+        match answer {
+            Answer::Done => {
+                self.args.verbosity.detail(format_args!("{}: {done}", self.handle.shown()));
+                Ok(0)
+            }
+            Answer::Lost { why } => Err(Failure::new(LOST, why)),
+        }
+    }
+
     /// Ends the lease at the store.
     ///
     /// # Errors

@@ -1,15 +1,14 @@
 //! `leasehold hold`: a lease without a command, for scripts. `elect` without a command uses the
 //! same code.
 
-use std::io::{IsTerminal as _, Read as _, stdin};
+use std::io::{self, IsTerminal as _, stdin};
 use std::time::{Duration, Instant};
 
 use leasehold::admin::HolderId;
 use leasehold::time::{Clock as _, show_duration};
 use leasehold::{Error, FencingToken, Guard, LockName};
-use rustix::fs::{fstat, stat};
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use crate::args::{Hold, Limit};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
@@ -19,7 +18,7 @@ use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Verbosity, print_json};
 use crate::runtime::block_on;
 use crate::signals::is_end;
-use crate::terminal::refuse_to_stop_for_input;
+use crate::terminal::{is_null, refuse_to_stop_for_input};
 
 /// The line that is printed once the lock is held.
 #[derive(Serialize)]
@@ -33,24 +32,15 @@ struct HeldView<'a> {
     names: Vec<HeldName>,
 }
 
-/// The events that end a hold, besides the end of stdin and signals.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Until<'a> {
-    pub(crate) limit: Option<&'a Limit>,
-    pub(crate) process: Option<&'a OtherProcess>,
-}
-
 /// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
-    let verbosity = args.lock.store.verbosity;
     let options = lease_options(&args.lock, Duration::ZERO, label_of_caller())?;
     let choice = args.lock.store.choose()?;
     block_on(async {
-        let process = args.pid.map(OtherProcess::find).transpose()?;
-        let until = Until { limit: args.lock.hold.max_hold.as_ref(), process: process.as_ref() };
-        let mut connection = Connection::open_for(&args.lock, &choice, verbosity).await?;
-        let outcome = match connection.acquire(&args.names, &args.lock, options).await {
-            Ok(guard) => hold_until_asked(args, &mut connection, guard, until).await,
+        let mut process = args.pid.map(OtherProcess::find).transpose()?;
+        let mut connection = Connection::open_for(&args.lock, &choice).await?;
+        let outcome = match connection.acquire(&args.lock, options).await {
+            Ok(guard) => hold_until_asked(args, &mut connection, guard, process.as_mut()).await,
             Err(failure) => Err(failure),
         };
         connection.close(outcome).await
@@ -61,20 +51,22 @@ async fn hold_until_asked(
     args: &Hold,
     connection: &mut Connection,
     guard: Guard,
-    until: Until<'_>,
+    process: Option<&mut OtherProcess>,
 ) -> Outcome {
-    let reached = until_asked(connection, &guard, args.lock.ttl, until).await?;
+    let limit = args.lock.max_hold.as_ref();
+    let reached = until_asked(connection, &guard, args.lock.ttl, limit, process).await?;
     let released = guard.release().await;
-    let_go(connection, &args.names, released, reached)
+    let_go(connection, &args.lock.names, released, reached)
 }
 
-/// Prints that the lock is held, and waits until stdin ends, a signal comes, the lease is lost or a
-/// limit is reached. Returns the limit that was reached.
+/// Prints that the lock is held, and waits until stdin ends, a signal comes, the lease is lost, the
+/// limit is reached or the process ends. Returns the limit if it was reached.
 pub(crate) async fn until_asked<'a>(
     connection: &mut Connection,
     guard: &Guard,
     ttl: Duration,
-    until: Until<'a>,
+    limit: Option<&'a Limit>,
+    process: Option<&mut OtherProcess>,
 ) -> Result<Option<&'a Limit>, Failure> {
     let (since, verbosity) = (Instant::now(), connection.verbosity);
     let (name, token, holder) = (guard.name(), guard.token(), guard.holder());
@@ -85,7 +77,6 @@ pub(crate) async fn until_asked<'a>(
     print_json(&HeldView { name, token, holder, ttl_seconds: ttl.as_secs_f64(), names })?;
     let stdin = Stdin::of_this_process();
     stdin.explain(name, verbosity);
-    let Until { limit, process } = until;
     let over_at = limit.map(|limit| CLOCK.now() + limit.span);
     let reached = tokio::select! {
         biased;
@@ -144,13 +135,9 @@ enum Stdin {
 
 impl Stdin {
     fn of_this_process() -> Self {
-        let is_null = || {
-            let (stdin, null) = (fstat(stdin()).ok()?, stat("/dev/null").ok()?);
-            Some((stdin.st_mode, stdin.st_rdev) == (null.st_mode, null.st_rdev))
-        };
         match stdin().is_terminal() {
             true => Self::Terminal,
-            false if is_null() == Some(true) => Self::Null,
+            false if is_null(stdin()) => Self::Null,
             false => Self::Ends,
         }
     }
@@ -166,19 +153,12 @@ impl Stdin {
             Self::Terminal => verbosity.remark(format_args!("{name}: held until Ctrl-D")),
         }
     }
-
-    async fn end(self) {
-        match self {
-            Self::Ends | Self::Terminal => end_of_stdin().await,
-            Self::Null => std::future::pending().await,
-        }
-    }
 }
 
 async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
     let signal = async { while !is_end(connection.signals.next().await) {} };
     tokio::select! {
-        () = stdin.end() => {}
+        () = end_of_stdin(), if !matches!(stdin, Stdin::Null) => {}
         () = signal => {}
     }
 }
@@ -186,25 +166,12 @@ async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
 /// Completes when stdin has ended. If stdin cannot be read, such as the terminal in the background,
 /// this never completes.
 async fn end_of_stdin() {
-    let (sender, receiver) = oneshot::channel();
-    // The thread is not joined: a read from a terminal cannot be cancelled, so the thread ends with
-    // the process.
-    std::thread::spawn(move || {
-        let mut dropped = [0; 4096];
-        if refuse_to_stop_for_input().is_err() {
-            return;
-        }
-        loop {
-            match stdin().read(&mut dropped) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => std::thread::park(),
-            }
-        }
-        let _nobody_waits = sender.send(());
+    // A read from a terminal cannot be cancelled, so the thread ends with the process.
+    let reading = spawn_blocking(|| {
+        refuse_to_stop_for_input()?;
+        io::copy(&mut stdin().lock(), &mut io::sink())
     });
-    if receiver.await.is_err() {
+    if !matches!(reading.await, Ok(Ok(_))) {
         std::future::pending::<()>().await;
     }
 }

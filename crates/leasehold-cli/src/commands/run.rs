@@ -5,7 +5,7 @@ use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
 use crate::connection::{Connection, label_of_command, lease_options};
-use crate::report::{Failure, Outcome};
+use crate::report::Outcome;
 use crate::runtime::block_on;
 
 /// Runs the command.
@@ -13,19 +13,15 @@ pub(crate) fn run(args: &Run) -> Outcome {
     let kill_after = args.end.kill_after(args.lock.ttl)?;
     let mut options = lease_options(&args.lock, kill_after, label_of_command(&args.command))?;
     options.once_per = args.once_per;
-    let [program, ..] = args.command.as_slice() else {
-        return Err(Failure::usage("there is no command to run"));
-    };
-    program::look_up(program)?;
+    program::look_up(&args.command[0])?;
     let choice = args.lock.store.choose()?;
-    let max_hold = args.lock.hold.max_hold.as_ref();
+    let max_hold = args.lock.max_hold.as_ref();
     let spec = CommandSpec { end: &args.end, kill_after, max_hold, ready_file: None };
     block_on(async {
         // The guardian starts while leasehold asks for the lease.
         let guardian = IdleGuardian::start(&args.command)?;
-        let mut connection =
-            Connection::open_for(&args.lock, &choice, args.lock.store.verbosity).await?;
-        let outcome = match connection.acquire(&args.names, &args.lock, options).await {
+        let mut connection = Connection::open_for(&args.lock, &choice).await?;
+        let outcome = match connection.acquire(&args.lock, options).await {
             Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
             Err(failure) => Err(failure),
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::admin::{HoldState, Holder, HolderInfo};
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
-use leasehold::{Client, Error, Guard, LeaseOptions, Lock, LockName};
+use leasehold::{Client, Error, Guard, LeaseOptions, Lock};
 
 use super::describe::{blocker, holder, joined};
 use crate::args::LockArgs;
@@ -32,47 +32,31 @@ pub(crate) fn lease_options(
 ) -> Result<LeaseOptions, Failure> {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
-    options.min_hold = args.hold.min_hold()?;
-    options.max_hold = args.hold.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING);
+    options.min_hold = args.min_hold()?;
+    options.max_hold = args.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING);
     options.label = args.label.clone().or(usual_label);
     options.check()?;
     Ok(options)
 }
 
 /// The requested lock.
-pub(super) fn requested(
-    client: &Client,
-    names: &[LockName],
-    args: &LockArgs,
-) -> Result<Lock, Failure> {
-    let [name] = names else {
-        if args.shared || args.permits.is_some() {
-            return Err(Failure::usage(
-                "several names are taken exclusively: give --shared and --permits with one name",
-            ));
+pub(super) fn requested(client: &Client, args: &LockArgs) -> Result<Lock, Failure> {
+    match (args.names.as_slice(), args.mode()) {
+        ([name], Mode::Permits { count, capacity }) => {
+            Ok(client.semaphore(name, capacity).permits(count))
         }
-        return Ok(client.multi(names));
-    };
-    Ok(match args.permits {
-        Some(Mode::Permits { count, capacity }) => client.semaphore(name, capacity).permits(count),
-        _ if args.shared => client.rwlock(name).read(),
-        _ => client.mutex(name),
-    })
-}
-
-/// The requested mode, the same for each name.
-pub(super) fn mode(args: &LockArgs) -> Mode {
-    match args.permits {
-        Some(permits) => permits,
-        None if args.shared => Mode::Shared,
-        None => Mode::Exclusive,
+        ([name], Mode::Shared) => Ok(client.rwlock(name).read()),
+        ([name], _) => Ok(client.mutex(name)),
+        (names, Mode::Exclusive) => Ok(client.multi(names)),
+        _ => Err(Failure::usage(
+            "several names are taken exclusively: give --shared and --permits with one name",
+        )),
     }
 }
 
 /// Acquires the lock, and waits for as long as the options allow.
 pub(super) async fn acquire(
     lock: &Lock,
-    names: &[LockName],
     args: &LockArgs,
     limit: Option<Duration>,
     client: &Client,
@@ -81,7 +65,7 @@ pub(super) async fn acquire(
     let granted = match (args.no_wait, limit) {
         (true, _) => match lock.try_acquire().await.transpose() {
             Some(granted) => granted,
-            None => return Err(busy(names, args, client).await),
+            None => return Err(busy(args, client).await),
         },
         (false, Some(limit)) => lock.acquire_within(limit).await,
         (false, None) => lock.acquire().await,
@@ -101,11 +85,11 @@ pub(super) async fn acquire(
     })
 }
 
-async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
+async fn busy(args: &LockArgs, client: &Client) -> Failure {
     // The lock may be free again by now, or the store may not answer. The refusal still counts.
-    for name in names {
+    for name in &args.names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
-        let Some(why) = blocker(mode(args), &status) else { continue };
+        let Some(why) = blocker(args.mode(), &status) else { continue };
         let (why, exit) = (format!("{name} is busy: {why}"), args.busy_exit.unwrap_or(BUSY));
         // A job that is started again after a failure does not run, and the user learns why.
         return match status.holders.iter().find(|it| it.state == HoldState::Cooldown) {
@@ -115,7 +99,7 @@ async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
             None => Failure::expected(exit, why),
         };
     }
-    Failure::expected(args.busy_exit.unwrap_or(BUSY), format!("{} is busy", joined(names)))
+    Failure::expected(args.busy_exit.unwrap_or(BUSY), format!("{} is busy", joined(&args.names)))
 }
 
 /// The variable with the name of the pod, which Kubernetes' downward API usually sets.

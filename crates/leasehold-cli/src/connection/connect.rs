@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::events::LeaseEvents;
 use super::status_line;
-use crate::args::LockArgs;
 use crate::report::{Failure, STORE, Verbosity};
 use crate::runtime::block_on;
 use crate::store_choice::Choice;
@@ -21,86 +20,54 @@ const LEAST: Duration = Duration::from_secs(2);
 /// The pause between two tries to connect: 250 ms, as for a waiter that dials a lost server.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a command waits: for its lock, and before that for the store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum WaitBudget {
-    Forever,
-    /// The command does not wait. A store that is slow to answer gets the least time.
-    Try,
-    Within(Duration),
-}
-
-impl From<&LockArgs> for WaitBudget {
-    fn from(args: &LockArgs) -> Self {
-        match (args.no_wait, args.wait) {
-            (true, _) => Self::Try,
-            (false, Some(limit)) => Self::Within(limit),
-            (false, None) => Self::Forever,
-        }
-    }
-}
-
-impl WaitBudget {
-    /// Connects to a store, and tries again while it is away. Prints a remark once, and again when
-    /// the reason changes. Trouble that does not pass by itself ends the tries immediately.
-    pub(crate) async fn connect(
-        self,
-        choice: &Choice,
-        verbosity: Verbosity,
-        connect: impl AsyncFn() -> Result<Client, Error>,
-    ) -> Result<Client, Failure> {
-        let begun = Instant::now();
-        let limit = match self {
-            Self::Forever => None,
-            Self::Try => Some(LEAST),
-            Self::Within(limit) => Some(limit.max(LEAST)),
+/// Connects to a store, and tries again while it is away and the wait is not over. Prints a remark
+/// once, and again when the reason changes. Trouble that does not pass by itself ends the tries
+/// immediately. A store that is slow to answer gets the least time, even from a command that does
+/// not wait.
+pub(super) async fn connect_again(
+    choice: &Choice,
+    verbosity: Verbosity,
+    wait: Option<Duration>,
+    connect: impl AsyncFn() -> Result<Client, Error>,
+) -> Result<Client, Failure> {
+    let begun = Instant::now();
+    let mut last = None;
+    loop {
+        let attempt = async {
+            tokio::select! {
+                outcome = connect() => outcome,
+                never = status_line::connecting(&choice.url, verbosity) => match never {},
+            }
         };
-        let mut last = None;
-        loop {
-            let attempt = async {
-                tokio::select! {
-                    outcome = connect() => outcome,
-                    never = status_line::connecting(&choice.url, verbosity) => match never {},
-                }
-            };
-            let outcome = match limit {
-                None => attempt.await,
-                Some(limit) => match timeout_at(begun + limit, attempt).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => {
-                        let span = show_duration(limit);
-                        // A port without TLS cannot read the TLS greeting, and waits for more
-                        // bytes.
-                        let hint = match choice.url.is_tls() {
-                            true => ": if this is a port without TLS, use redis://",
-                            false => "",
-                        };
-                        let why = || format!("{}: no answer within {span}{hint}", choice.url);
-                        return Err(Failure::new(STORE, last.unwrap_or_else(why)));
-                    }
-                },
-            };
-            let error = match outcome {
-                Ok(client) => return Ok(client),
-                Err(Error::Store(error)) if error.kind().is_outage() => error,
-                Err(error) => return Err(error.into()),
-            };
-            let lasts = match self {
-                Self::Forever => true,
-                Self::Try => false,
-                Self::Within(limit) => begun.elapsed() + PAUSE < limit,
-            };
-            // An obstacle to opening a file does not pass by itself.
-            if !lasts || !choice.url.is_on_servers() {
-                return Err(Error::Store(error).into());
-            }
-            let why = error.to_string();
-            if last.as_ref() != Some(&why) {
-                verbosity.remark(format_args!("waits for the store: {why}"));
-            }
-            last = Some(why);
-            sleep(PAUSE).await;
+        let outcome = match wait.map(|wait| wait.max(LEAST)) {
+            None => attempt.await,
+            Some(limit) => timeout_at(begun + limit, attempt).await.map_err(|_| {
+                let span = show_duration(limit);
+                // A port without TLS cannot read the TLS greeting, and waits for more bytes.
+                let hint = match choice.url.is_tls() {
+                    true => ": if this is a port without TLS, use redis://",
+                    false => "",
+                };
+                let why = || format!("{}: no answer within {span}{hint}", choice.url);
+                Failure::new(STORE, last.take().unwrap_or_else(why))
+            })?,
+        };
+        let error = match outcome {
+            Ok(client) => return Ok(client),
+            Err(Error::Store(error)) if error.kind().is_outage() => error,
+            Err(error) => return Err(error.into()),
+        };
+        let lasts = wait.is_none_or(|wait| begun.elapsed() + PAUSE < wait);
+        // An obstacle to opening a file does not pass by itself.
+        if !lasts || !choice.url.is_on_servers() {
+            return Err(Error::Store(error).into());
         }
+        let why = error.to_string();
+        if last.as_ref() != Some(&why) {
+            verbosity.remark(format_args!("waits for the store: {why}"));
+        }
+        last = Some(why);
+        sleep(PAUSE).await;
     }
 }
 
@@ -138,7 +105,7 @@ pub(crate) async fn connect_patiently(
         let built = build(choice, verbosity, LeaseEvents::default()).await;
         built.inspect_err(|error| tell(error))
     };
-    WaitBudget::Forever.connect(choice, verbosity, connecting).await
+    connect_again(choice, verbosity, None, connecting).await
 }
 
 /// Connects to the chosen store. The client notes its events and prints those that a user should

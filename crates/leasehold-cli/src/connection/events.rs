@@ -2,10 +2,8 @@
 //! renewed, and that a lease was renewed.
 
 use std::collections::BTreeMap;
-use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold::error::StoreErrorKind;
 use leasehold::event::Event;
 use leasehold::{LockName, LossReason};
 use tokio::sync::Notify;
@@ -35,7 +33,7 @@ pub(crate) enum WaitReason {
     /// Somebody else has the lock. `is_queued` says whether there is a queue.
     Taken { is_queued: bool },
     /// There is trouble with the store: its kind, and the store's message.
-    Trouble { kind: Discriminant<StoreErrorKind>, words: String },
+    Trouble { kind: &'static str, words: String },
 }
 
 impl LeaseEvents {
@@ -44,7 +42,7 @@ impl LeaseEvents {
         match *event {
             Event::Waiting { request, cause: Some(cause), .. } => {
                 let name = request.name;
-                let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
+                let (kind, words) = (cause.kind().as_str(), cause.to_string());
                 // The message begins with the name anyway.
                 let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
                 self.state().waits.insert(name.clone(), WaitReason::Trouble { kind, words });

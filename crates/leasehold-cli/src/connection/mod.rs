@@ -15,10 +15,10 @@ use leasehold::time::show_duration;
 use leasehold::{Client, Error, Guard, LeaseOptions, LockName, LossReason};
 use rustix::process::{Signal, getpid, kill_process};
 
-use self::acquire::{acquire, mode, requested};
+use self::acquire::{acquire, requested};
 pub(crate) use self::acquire::{label_of_caller, label_of_command, lease_options};
-use self::connect::build;
-pub(crate) use self::connect::{WaitBudget, ask, connect, connect_patiently};
+pub(crate) use self::connect::{ask, connect, connect_patiently};
+use self::connect::{build, connect_again};
 pub(crate) use self::describe::{holders, joined};
 use self::events::{LeaseEvents, WaitReason};
 use crate::args::LockArgs;
@@ -52,26 +52,22 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to the chosen store for a request, and waits if the store is away. Fails directly
     /// if a store of this kind cannot serve the request.
-    pub(crate) async fn open_for(
-        args: &LockArgs,
-        choice: &Choice,
-        verbosity: Verbosity,
-    ) -> Result<Self, Failure> {
-        if choice.url.is_on_quorum() && mode(args) != Mode::Exclusive {
+    pub(crate) async fn open_for(args: &LockArgs, choice: &Choice) -> Result<Self, Failure> {
+        if choice.url.is_on_quorum() && args.mode() != Mode::Exclusive {
             return Err(Failure::usage(format!(
                 "{}: a quorum has neither readers nor permits: use a mutex, or a store with one \
                  primary",
                 choice.url
             )));
         }
-        Self::open(choice, verbosity, args.into()).await
+        Self::open(choice, args.store.verbosity, args.wait()).await
     }
 
-    /// Connects to the chosen store, and waits if the store is away.
+    /// Connects to the chosen store, and waits if the store is away: for ever if `wait` is `None`.
     pub(crate) async fn open(
         choice: &Choice,
         verbosity: Verbosity,
-        budget: WaitBudget,
+        wait: Option<Duration>,
     ) -> Result<Self, Failure> {
         let opened = Instant::now();
         let mut signals = Signals::catch_all().map_err(|error| {
@@ -87,7 +83,7 @@ impl Connection {
                 let why = format!("{} while connecting to {}", signal_name(signal), choice.url);
                 Err(Failure::interrupted(signal.as_raw(), why))
             }
-            connected = budget.connect(choice, verbosity, build) => connected,
+            connected = connect_again(choice, verbosity, wait, build) => connected,
         }?;
         Ok(Self { client, signals, events, verbosity, opened, has_held: false })
     }
@@ -95,17 +91,16 @@ impl Connection {
     /// Acquires one name or several, and meanwhile shows what blocks the request.
     pub(crate) async fn acquire(
         &mut self,
-        names: &[LockName],
         args: &LockArgs,
         options: LeaseOptions,
     ) -> Result<Guard, Failure> {
         let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
-        let lock = requested(&client, names, args)?.options(options);
+        let lock = requested(&client, args)?.options(options);
         loop {
             // Connecting is a part of the wait.
-            let limit = args.wait.map(|limit| limit.saturating_sub(self.opened.elapsed()));
-            let acquiring = acquire(&lock, names, args, limit, &client);
-            let guard = self.wait(names, mode(args), acquiring).await?;
+            let limit = args.wait().map(|wait| wait.saturating_sub(self.opened.elapsed()));
+            let acquiring = acquire(&lock, args, limit, &client);
+            let guard = self.wait(&args.names, args.mode(), acquiring).await?;
             match self.settle(&guard, ttl, asked_at).await {
                 Ok(()) => return Ok(guard),
                 // The lease came with the short validity of a hand-over, and ended before a

@@ -3,12 +3,10 @@
 
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _, stderr};
-use std::mem::Discriminant;
 use std::time::{Duration, Instant};
 
 use leasehold::LockName;
 use leasehold::admin::{Admin, Status};
-use leasehold::error::StoreErrorKind;
 use tokio::time::{sleep, timeout};
 
 use super::describe::{holders, joined};
@@ -16,6 +14,7 @@ use super::events::{LeaseEvents, WaitReason};
 use crate::report::{Verbosity, escaped};
 use crate::store_url::StoreUrl;
 use crate::terminal::{Terminal, columns};
+use crate::user::host;
 
 /// A wait that ends within 300 ms is not shown.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
@@ -125,7 +124,7 @@ impl Waiting<'_> {
     }
 }
 
-fn trouble_of(wait: Option<&(LockName, WaitReason)>) -> Option<Discriminant<StoreErrorKind>> {
+fn trouble_of(wait: Option<&(LockName, WaitReason)>) -> Option<&'static str> {
     match wait {
         Some((_, WaitReason::Trouble { kind, .. })) => Some(*kind),
         Some((_, WaitReason::Taken { .. })) | None => None,
@@ -146,23 +145,22 @@ fn who_is_in_the_way(name: &LockName, status: &Status) -> String {
 
 /// The place of this process in the queue.
 fn own_place(status: &Status) -> Option<u32> {
-    let (pid, host) = (std::process::id(), rustix::system::uname());
-    let host = host.nodename().to_string_lossy().into_owned();
+    let (pid, host) = (std::process::id(), host());
     let own = status.waiters.iter().find(|w| w.info.pid == pid && w.info.host == host);
     own.map(|waiter| waiter.position)
 }
 
 /// The last reason that was printed, and when.
 #[derive(Default)]
-struct LastSaid(Option<(Option<Discriminant<StoreErrorKind>>, Instant)>);
+struct LastSaid(Option<(Option<&'static str>, Instant)>);
 
 impl LastSaid {
     /// How long ago this reason was printed, if no other was printed since.
-    fn of(&self, kind: Option<Discriminant<StoreErrorKind>>) -> Option<Duration> {
+    fn of(&self, kind: Option<&'static str>) -> Option<Duration> {
         self.0.filter(|(said, _)| *said == kind).map(|(_, at)| at.elapsed())
     }
 
-    fn note(&mut self, kind: Option<Discriminant<StoreErrorKind>>) {
+    fn note(&mut self, kind: Option<&'static str>) {
         self.0 = Some((kind, Instant::now()));
     }
 }

@@ -107,17 +107,12 @@ impl Asked {
 ///
 /// If the process does not answer in time.
 pub(crate) async fn ask(client: ClientId, order: Request) -> io::Result<Option<Answer>> {
-    let mut own = None;
     for socket in sockets_of(client) {
         if let Some(stream) = connect(&socket).await {
-            own = Some(stream);
-            break;
+            return ask_by(stream, order).await.map(Some);
         }
     }
-    match own {
-        Some(stream) => ask_by(stream, order).await.map(Some),
-        None => Ok(None),
-    }
+    Ok(None)
 }
 
 async fn ask_by(mut stream: UnixStream, order: Request) -> io::Result<Answer> {

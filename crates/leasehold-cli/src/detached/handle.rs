@@ -5,7 +5,7 @@ use leasehold::admin::{ClientId, Status};
 use leasehold::{FencingToken, Guard, LockName};
 use serde::{Deserialize, Serialize};
 
-use crate::user::User;
+use crate::user::{User, host};
 
 /// The beginning of every handle. It shows whether a text is a truncated handle, or was never a
 /// handle.
@@ -93,11 +93,6 @@ impl Handle {
             holder.id.client == self.client && holder.token.is_none_or(|it| it == token)
         })
     }
-}
-
-/// The name of this machine.
-pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

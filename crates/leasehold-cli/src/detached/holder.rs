@@ -8,20 +8,21 @@ use std::time::Duration;
 
 use leasehold::admin::HolderId;
 use leasehold::time::{Clock as _, Instant, show_duration};
-use leasehold::{Error, Guard, LossReason};
-use rustix::process::{Signal, setsid};
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use leasehold::{Error, Guard};
+use rustix::process::setsid;
+use rustix::stdio::dup2_stderr;
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::control::{Answer, Asked, Control, Request, socket_of};
-use super::handle::{Handle, HeldName, host};
+use super::handle::{Handle, HeldName};
 use super::launch::Errand;
 use crate::args::{Command, Take, parse};
+use crate::child::guardian::protocol::forget_stdio;
 use crate::child::guardian::show_as_leasehold;
 use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, lease_options};
-use crate::moment::{day_and_time, iso, now_ms};
+use crate::moment::{day_and_time, iso, millis, now_ms};
 use crate::other_process::{OtherProcess, end_of};
 use crate::report::{
     Failure, LOST, NO, Outcome, STORE, USAGE, Verbosity, escaped, print, print_json,
@@ -29,7 +30,7 @@ use crate::report::{
 use crate::runtime::block_on;
 use crate::signals::{is_end, signal_name};
 use crate::store_choice::Choice;
-use crate::user::User;
+use crate::user::{User, host};
 
 /// Reads the arguments of `take` again, and takes the lease.
 pub(crate) fn main() -> Outcome {
@@ -61,19 +62,18 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
         let mut connection = tokio::select! {
             biased;
             () = taker.gone() => return Err(given_up()),
-            opened = Connection::open_for(&args.lock, choice, verbosity) => opened?,
+            opened = Connection::open_for(&args.lock, choice) => opened?,
         };
         let acquired = tokio::select! {
             biased;
             () = taker.gone() => Err(given_up()),
-            acquired = connection.acquire(&args.names, &args.lock, options) => acquired,
+            acquired = connection.acquire(&args.lock, options) => acquired,
         };
         let outcome = match acquired {
             Ok(guard) => {
                 let over_at = args.for_span.map(|span| CLOCK.now() + span);
-                let until = Until { over_at, process };
                 let (connection, log) = (&mut connection, &mut log);
-                let held = Held { args, user, guard, connection, until, log };
+                let held = Held { args, user, guard, connection, over_at, process, log };
                 held.hand_over(choice, taker).await
             }
             Err(failure) => Err(failure),
@@ -86,12 +86,6 @@ fn given_up() -> Failure {
     Failure::new(NO, "gave up, because `leasehold take` was ended")
 }
 
-/// The limits of a hold that nobody gives back.
-struct Until {
-    over_at: Option<Instant>,
-    process: Option<OtherProcess>,
-}
-
 /// A lease, and what the holder process needs for it.
 struct Held<'a> {
     args: &'a Take,
@@ -99,7 +93,9 @@ struct Held<'a> {
     user: String,
     guard: Guard,
     connection: &'a mut Connection,
-    until: Until,
+    /// When the hold ends that nobody gives back, and the process with which it ends.
+    over_at: Option<Instant>,
+    process: Option<OtherProcess>,
     log: &'a mut Log,
 }
 
@@ -138,7 +134,9 @@ impl Held<'_> {
                 Err(error) => Err(error.into()),
             };
         }
-        leave_stdio().map_err(failed)?;
+        // A pipeline or a session may wait for the end of stdin, stdout and stderr.
+        forget_stdio().map_err(failed)?;
+        dup2_stderr(stdin()).map_err(|error| failed(error.into()))?;
         self.until_over(&handle, &control).await
     }
 
@@ -146,15 +144,22 @@ impl Held<'_> {
         let asked = loop {
             tokio::select! {
                 biased;
-                Some(reason) = self.guard.lost() => return Ok(self.note_loss(handle, reason)),
-                () = sleep_until(self.until.over_at) => break None,
-                () = end_of(self.until.process.as_ref()) => break None,
+                Some(reason) = self.guard.lost() => {
+                    let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
+                    let cause = self.connection.events.why_not_renewed(&names, reason);
+                    self.note_end(handle, "lost", &reason.to_string(), &cause);
+                    return Ok(LOST);
+                },
+                () = sleep_until(self.over_at) => break None,
+                () = end_of(self.process.as_mut()) => break None,
                 asked = control.next() => match asked.order {
                     Request::Give => break Some(asked),
                     Request::Renew { for_span } => self.renew(asked, for_span).await,
                 },
                 signal = self.connection.signals.next() => if is_end(signal) {
-                    self.note_signal(handle, signal);
+                    // The script that took the lease does not know of the signal, and others get
+                    // the lock.
+                    self.note_end(handle, "let go of", &signal_name(signal), "");
                     break None;
                 },
             }
@@ -177,27 +182,19 @@ impl Held<'_> {
     }
 
     async fn renew(&mut self, asked: Asked, for_span: Duration) {
-        self.until.over_at = Some(CLOCK.now() + for_span);
+        self.over_at = Some(CLOCK.now() + for_span);
         asked.answer(&Answer::Done).await;
         self.tell_others(Some(for_span)).await;
     }
 
-    fn note_loss(&mut self, handle: &Handle, reason: LossReason) -> u8 {
-        let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
-        let cause = self.connection.events.why_not_renewed(&names, reason);
-        let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
-        let what = format!("{shown}: lost the lease with token {tokens}: {reason}{early}{cause}");
-        self.log.say(&what);
-        LOST
-    }
-
-    /// Reports the signal, because the script that took the lease does not know of the signal, and
-    /// other clients get the lock.
-    fn note_signal(&mut self, handle: &Handle, signal: Signal) {
-        let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
-        let signal = signal_name(signal);
-        let what = format!("{shown}: let go of the lease with token {tokens}: {signal}{early}");
-        self.log.say(&what);
+    /// Logs an end that nobody asked for, and how much too early it comes.
+    fn note_end(&mut self, handle: &Handle, what: &str, why: &str, cause: &str) {
+        let (shown, tokens) = (handle.shown(), handle.tokens());
+        let left = self.over_at.map(|end| end.saturating_since(CLOCK.now()));
+        let early = left.map(|left| format!(", {} too early", show_duration(left)));
+        let early = early.unwrap_or_default();
+        self.log
+            .say(&format!("{shown}: {what} the lease with token {tokens}: {why}{early}{cause}"));
     }
 
     /// Writes the end of the hold into the label, for other users. If the store does not answer,
@@ -205,11 +202,6 @@ impl Held<'_> {
     async fn tell_others(&self, for_span: Option<Duration>) {
         let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
         let _untold = self.guard.set_label(label(self.args, &self.user, over)).await;
-    }
-
-    fn too_early(&self) -> String {
-        let left = self.until.over_at.map(|end| end.saturating_since(CLOCK.now()));
-        left.map(|left| format!(", {} too early", show_duration(left))).unwrap_or_default()
     }
 }
 
@@ -223,17 +215,12 @@ fn label(args: &Take, user: &str, over: Option<String>) -> String {
 }
 
 /// The `take` that started this process. It sends a byte once it has printed the handle.
-struct Taker(oneshot::Receiver<bool>);
+struct Taker(JoinHandle<bool>);
 
 impl Taker {
     fn listen() -> Self {
-        let (sender, receiver) = oneshot::channel();
-        // The thread is not joined: it ends with the pipe, or with the process.
-        std::thread::spawn(move || {
-            let has_heard = stdin().read(&mut [0]).is_ok_and(|length| length > 0);
-            let _nobody_waits = sender.send(has_heard);
-        });
-        Self(receiver)
+        // The thread is not waited for: it ends with the pipe, or with the process.
+        Self(spawn_blocking(|| stdin().read(&mut [0]).is_ok_and(|length| length > 0)))
     }
 
     /// Completes when `take` has ended.
@@ -245,15 +232,6 @@ impl Taker {
     async fn has_heard(self) -> bool {
         self.0.await.unwrap_or(false)
     }
-}
-
-/// Closes stdin, stdout and stderr, because a pipeline or a session may wait for their end.
-fn leave_stdio() -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&null)?;
-    dup2_stdout(&null)?;
-    dup2_stderr(&null)?;
-    Ok(())
 }
 
 /// The line of `take --json`.
@@ -268,7 +246,7 @@ struct TakenView<'a> {
 
 /// Milliseconds since 1970, `span` from now.
 fn after(span: Duration) -> u64 {
-    now_ms().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    now_ms().saturating_add(millis(span))
 }
 
 /// Where the machine's log daemon listens.

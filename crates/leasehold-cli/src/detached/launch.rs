@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 
-use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
+use rustix::fs::{OFlags, fcntl_getfl};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, Command};
 
 use super::control::own_directory;
 use crate::child::guardian::relaunched;
@@ -18,6 +18,7 @@ use crate::report::{Failure, NO, Outcome, STORE, print};
 use crate::secrets;
 use crate::signals::Signals;
 use crate::store_choice::Choice;
+use crate::terminal::is_null;
 
 /// First argument of the holder process. It cannot be mistaken for a lock, an option or a file,
 /// because the first argument is always a subcommand.
@@ -62,6 +63,7 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
     };
+    let mut said = BufReader::new(said).lines();
     // A holder process that has ended has printed why.
     if go.write_all(format!("{errand}\n").as_bytes()).await.is_err() {
         return ended(&mut holder).await;
@@ -75,8 +77,9 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
             let _ended = holder.wait().await;
             return Err(Failure::interrupted(signal.as_raw(), String::new()));
         }
-        handle = handle(said) => handle.map_err(failed)?,
+        handle = said.next_line() => handle.map_err(failed)?,
     };
+    // The holder process prints one line once it holds the lease.
     let Some(handle) = handle else { return ended(&mut holder).await };
     // If the handle cannot be printed, nobody could give the lease back. Then the pipe ends without
     // a byte, and the holder process releases the lease.
@@ -108,17 +111,8 @@ fn named_descriptors() -> Vec<i32> {
 /// the user.
 fn is_stdout_closed() -> bool {
     let stdout = io::stdout();
-    let is_null = || Some(fstat(&stdout).ok()?.st_rdev == stat("/dev/null").ok()?.st_rdev);
     let flags = fcntl_getfl(&stdout);
-    is_null() == Some(true) && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
-}
-
-/// The line that the holder process prints once it holds the lease, or `None` if it ends without a
-/// lease.
-async fn handle(said: ChildStdout) -> io::Result<Option<String>> {
-    let mut line = String::new();
-    let length = BufReader::new(said).read_line(&mut line).await?;
-    Ok((length > 0).then(|| line.trim_end().to_owned()))
+    is_null(&stdout) && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 /// The exit of the holder process, which has printed the reason.
