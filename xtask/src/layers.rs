@@ -97,8 +97,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold-cli/src",
         &[
-            "moment process store_url terminal user watch",
-            "signals",
+            "moment process store_url terminal user",
+            "signals watch",
             "report secrets",
             "runtime store_choice table",
             "args other_process",

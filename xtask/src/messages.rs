@@ -19,8 +19,8 @@ const CRATES: [&str; 4] = [
 
 /// Parts of paths whose texts nobody looks up: those of tests, help and screens, and what the
 /// doctor finds, since it prints the remedy beside each finding.
-const LEFT_OUT: &str = "tests fuzzing schedules differential bugs.rs args/shared.rs \
-                        args/taking.rs top/screen.rs serve/router.rs metrics.rs setters.rs \
+const LEFT_OUT: &str = "tests fuzzing schedules differential bugs.rs args/commands.rs \
+                        args/shared.rs top/screen.rs serve/router.rs metrics.rs setters.rs \
                         rights.rs inbox/message.rs doctor deadlock clocks.rs checks.rs";
 
 /// The code before a text that is for programmers or for other programs.

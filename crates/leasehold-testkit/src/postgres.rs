@@ -1,11 +1,13 @@
 //! A private PostgreSQL server.
 
+mod programs;
+
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::io::{Error, Result};
+use std::io::Result;
 use std::iter;
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -14,21 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub(crate) use self::programs::{USER, as_user, directory_for_servers, read};
+use self::programs::{give, ids, is_root, programs, run_as_user};
 use crate::certificates::Certificates;
 use crate::proxy::Proxy;
 use crate::{child, clock};
-
-/// Where Debian keeps the programs of each version.
-const DEBIAN: &str = "/usr/lib/postgresql";
-
-/// The variable that names a directory with programs of another version.
-const NAMED: &str = "LEASEHOLD_TEST_POSTGRES";
-
-/// The programs that are needed.
-const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_dump", "pg_isready", "postgres"];
-
-/// The superuser, and the system user that runs the server where root must not.
-pub(crate) const USER: &str = "postgres";
 
 /// The port of the server, which is part of the name of its socket.
 const PORT: u16 = 5432;
@@ -108,15 +100,9 @@ impl Postgres {
         let host = self.directory.path().to_string_lossy();
         let words =
             ["-h", &host, "-U", USER, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"];
-        let begin = Instant::now();
-        loop {
-            // A busy server refuses a connection if too many others wait for theirs.
-            match run_as_user(&self.programs.join("pg_basebackup"), &words, &directory.join("data"))
-            {
-                Err(_) if begin.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(500)),
-                ended => return ended,
-            }
-        }
+        let program = self.programs.join("pg_basebackup");
+        // A busy server refuses a connection if too many others wait for theirs.
+        until_ready(|| run_as_user(&program, &words, &directory.join("data")))
     }
 
     /// Starts a server that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
@@ -125,14 +111,10 @@ impl Postgres {
     ///
     /// If it cannot be set up or started.
     pub fn start_with_tls(files: &Certificates) -> Result<Option<Self>> {
-        if is_root()? {
-            let (user, group) = ids()?;
-            let folder = files.server.parent().map(Path::to_path_buf);
-            let files = [&files.server, &files.server_key, &files.authority];
-            for path in files.into_iter().chain(&folder) {
-                chown(path, Some(user), Some(group))?;
-            }
-        }
+        files.server.parent().map_or(Ok(()), give)?;
+        [&files.server, &files.server_key, &files.authority]
+            .into_iter()
+            .try_for_each(|it| give(it))?;
         fs::set_permissions(&files.server_key, Permissions::from_mode(0o600))?;
         let settings = [
             free_port()?,
@@ -314,18 +296,13 @@ impl Postgres {
     /// Waits until it accepts sessions. A killed server leaves processes behind, which keep the
     /// next server from the data for a moment: so that server is started again and again.
     fn until_ready(&mut self) -> Result<()> {
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            let mut asked = Command::new(self.programs.join("pg_isready"));
-            match read(asked.arg("-q").envs(self.environment())) {
-                Ok(_) => return Ok(()),
-                Err(error) if Instant::now() >= give_up => return Err(error),
-                Err(_) => thread::sleep(Duration::from_millis(20)),
-            }
+        until_ready(|| {
             if self.process.try_wait()?.is_some() {
                 self.process = self.launch()?;
             }
-        }
+            let mut asked = Command::new(self.programs.join("pg_isready"));
+            read(asked.arg("-q").envs(self.environment())).map(drop)
+        })
     }
 
     /// The store URL of its database for its superuser, with long timeouts for a busy machine.
@@ -424,12 +401,6 @@ fn launch(
     child::spawn(PathBuf::from(&server[0]), server[1..].to_vec())
 }
 
-/// Runs a program to its end, as the user that may run servers.
-fn run_as_user(program: &Path, words: &[&str], last: &Path) -> Result<()> {
-    let command = as_user(program, words, last)?;
-    read(Command::new(&command[0]).args(&command[1..])).map(drop)
-}
-
 impl Drop for Postgres {
     fn drop(&mut self) {
         // It may have ended by itself.
@@ -457,22 +428,8 @@ fn free_port() -> Result<String> {
     Ok(format!("port={port}"))
 }
 
-/// A directory that the user who runs servers may write to.
-pub(crate) fn directory_for_servers() -> Result<TempDir> {
-    let directory = tempfile::tempdir()?;
-    if is_root()? {
-        let (user, group) = ids()?;
-        chown(directory.path(), Some(user), Some(group))?;
-    }
-    Ok(directory)
-}
-
-fn is_root() -> Result<bool> {
-    Ok(fs::metadata("/proc/self")?.uid() == 0)
-}
-
 /// Asks again and again until the answer is there.
-pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<T> {
+pub(crate) fn until_ready<T>(mut is_ready: impl FnMut() -> Result<T>) -> Result<T> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         match is_ready() {
@@ -480,52 +437,5 @@ pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<T> {
             Err(error) if Instant::now() >= give_up => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
-    }
-}
-
-/// The programs of the version that the environment names, or of the newest that is installed.
-fn programs() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(NAMED) {
-        return Some(named.into());
-    }
-    let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-    let debian = versions.map(|version| version.path().join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = debian.chain(std::env::split_paths(&path));
-    let has_all = |folder: &PathBuf| PROGRAMS.iter().all(|name| folder.join(name).is_file());
-    folders.filter(has_all).max()
-}
-
-/// A command, as the user that may run it: servers refuse to be root. The kernel drops the death
-/// signal when a process changes its user, so the signal is set once more.
-pub(crate) fn as_user(program: &Path, words: &[&str], last: &Path) -> Result<Vec<OsString>> {
-    let change: &[&str] = match is_root()? {
-        true => {
-            &["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "KILL"]
-        }
-        false => &["env"],
-    };
-    let change = change.iter().map(OsString::from);
-    let words = words.iter().map(OsString::from);
-    let program = [program.as_os_str().to_owned()];
-    Ok(change.chain(program).chain(words).chain([last.as_os_str().to_owned()]).collect())
-}
-
-/// The numbers of the user and the group that run it.
-fn ids() -> Result<(u32, u32)> {
-    let number = |option| {
-        let shown = read(Command::new("id").args([option, USER]))?;
-        shown.trim().parse().map_err(Error::other)
-    };
-    Ok((number("-u")?, number("-g")?))
-}
-
-/// The output of a program, if it succeeds.
-pub(crate) fn read(command: &mut Command) -> Result<String> {
-    let output = command.output()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(Error::other(format!("{command:?}: {}", text(&output.stderr)))),
     }
 }

@@ -1,10 +1,8 @@
 //! A PostgreSQL primary and its synchronous standby, which take over from each other.
 
 use std::io::{Error, Result};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, until_ready};
 
 /// The name of the standby at the primary.
 const NAME: &str = "leasehold_pair";
@@ -12,12 +10,6 @@ const NAME: &str = "leasehold_pair";
 /// Promotes a standby, until it leads. The server may end a session that waits for that.
 const PROMOTE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote(false)::text \
                        ELSE 'leads' END";
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Two servers. One is the primary at any time, and each of its commits waits for the other server.
 #[derive(Debug)]
@@ -98,13 +90,8 @@ fn set_synchronous(server: &Postgres, names: &str) -> Result<()> {
 /// Runs a statement again until it returns this. A server that is busy, or about to lead, refuses
 /// some sessions and ends others.
 fn until(server: &Postgres, sql: &str, wanted: &str) -> Result<()> {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        match server.query(sql) {
-            Ok(found) if found.trim() == wanted => return Ok(()),
-            Ok(_) | Err(_) if Instant::now() < give_up => thread::sleep(PAUSE),
-            Ok(found) => return Err(Error::other(format!("{sql} returned {found}"))),
-            Err(failure) => return Err(failure),
-        }
-    }
+    until_ready(|| match server.query(sql)?.trim() {
+        found if found == wanted => Ok(()),
+        found => Err(Error::other(format!("{sql} returned {found}"))),
+    })
 }

@@ -59,8 +59,8 @@ async fn hold_until_asked(
     let_go(connection, &args.lock.names, released, reached)
 }
 
-/// Prints that the lock is held, and waits until stdin ends, a signal comes, the lease is lost, the
-/// limit is reached or the process ends. Returns the limit if it was reached.
+/// Prints that the lock is held, and waits until stdin ends, a signal comes or the lease is lost.
+/// The limit and the end of the process end the wait, too. Returns the limit if it was reached.
 pub(crate) async fn until_asked<'a>(
     connection: &mut Connection,
     guard: &Guard,

@@ -147,7 +147,9 @@ impl Held<'_> {
                 Some(reason) = self.guard.lost() => {
                     let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
                     let cause = self.connection.events.why_not_renewed(&names, reason);
-                    self.note_end(handle, "lost", &reason.to_string(), &cause);
+                    let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.early());
+                    let lost = format!("lost the lease with token {tokens}: {reason}");
+                    self.log.say(&format!("{shown}: {lost}{early}{cause}"));
                     return Ok(LOST);
                 },
                 () = sleep_until(self.over_at) => break None,
@@ -159,7 +161,9 @@ impl Held<'_> {
                 signal = self.connection.signals.next() => if is_end(signal) {
                     // The script that took the lease does not know of the signal, and others get
                     // the lock.
-                    self.note_end(handle, "let go of", &signal_name(signal), "");
+                    let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.early());
+                    let (signal, what) = (signal_name(signal), "let go of the lease with token");
+                    self.log.say(&format!("{shown}: {what} {tokens}: {signal}{early}"));
                     break None;
                 },
             }
@@ -187,14 +191,10 @@ impl Held<'_> {
         self.tell_others(Some(for_span)).await;
     }
 
-    /// Logs an end that nobody asked for, and how much too early it comes.
-    fn note_end(&mut self, handle: &Handle, what: &str, why: &str, cause: &str) {
-        let (shown, tokens) = (handle.shown(), handle.tokens());
+    /// How much too early an end comes that nobody asked for.
+    fn early(&self) -> String {
         let left = self.over_at.map(|end| end.saturating_since(CLOCK.now()));
-        let early = left.map(|left| format!(", {} too early", show_duration(left)));
-        let early = early.unwrap_or_default();
-        self.log
-            .say(&format!("{shown}: {what} the lease with token {tokens}: {why}{early}{cause}"));
+        left.map(|left| format!(", {} too early", show_duration(left))).unwrap_or_default()
     }
 
     /// Writes the end of the hold into the label, for other users. If the store does not answer,

@@ -42,6 +42,7 @@ mod signals;
 mod start_up;
 mod taking;
 mod terminal;
+mod top;
 mod unreadable;
 mod usage;
 mod waiting;

@@ -15,8 +15,8 @@ use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
 
 /// The sequences that show a terminal's other screen, and the screen with the shell's lines again.
-const ENTERS_ITS_SCREEN: &str = "\x1b[?1049h";
-const LEAVES_ITS_SCREEN: &str = "\x1b[?1049l";
+pub(crate) const ENTERS_ITS_SCREEN: &str = "\x1b[?1049h";
+pub(crate) const LEAVES_ITS_SCREEN: &str = "\x1b[?1049l";
 
 /// A program on a separate terminal, made by script(1).
 pub(crate) struct Terminal {
@@ -45,8 +45,28 @@ impl Terminal {
         Self { running, keys, screen, seen: String::new() }
     }
 
+    /// A shell that runs a script.
+    fn script(place: &Place, shell: &str, script: &str) -> Self {
+        std::fs::write(place.path("script"), script).unwrap();
+        Self::start(place, &format!("{shell} script"))
+    }
+
+    /// An interactive shell that runs this line.
+    pub(crate) fn shell(place: &Place, line: &str) -> Self {
+        let mut shell = Self::start(place, "bash --norc --noprofile -i");
+        shell.until("$ ");
+        shell.type_in(&format!("{line}\n"));
+        shell
+    }
+
     pub(crate) fn type_in(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the shell says that its job has stopped.
+    fn stops(&mut self) {
+        self.until("Stopped");
+        self.until("$ ");
     }
 
     /// Types a line for cat, and waits for its echo and for cat's output. In between, leasehold may
@@ -79,7 +99,7 @@ impl Terminal {
     /// Ends a shell whose last command ended with this exit code. A busy bash may drop a line that
     /// is typed right after an interrupt, so the line is typed until its output is shown.
     #[track_caller]
-    fn end_shell(mut self, code: i32) {
+    pub(crate) fn end_shell(mut self, code: i32) {
         let (shown, since) = (format!("code {code}\r\n"), Instant::now());
         loop {
             self.type_in("echo co''de $?; exit\n");
@@ -145,11 +165,9 @@ fn wrappers(place: &Place) -> [String; 2] {
 fn ctrl_c_stops_the_script_around_it() {
     let place = Place::on_file();
     for (wrapper, shell) in wrappers(&place).iter().flat_map(|w| [(w, "sh"), (w, "bash")]) {
-        let script = format!(
-            "for i in 1 2; do echo round $i; [ $i = 2 ] || {wrapper} cat; done; echo went on"
-        );
-        std::fs::write(place.path("script"), script).unwrap();
-        let mut terminal = Terminal::start(&place, &format!("{shell} script"));
+        let round = format!("echo round $i; [ $i = 2 ] || {wrapper} cat");
+        let script = format!("for i in 1 2; do {round}; done; echo went on");
+        let mut terminal = Terminal::script(&place, shell, &script);
         terminal.until("round 1");
         terminal.cat("runs");
         terminal.type_in("\x03");
@@ -165,11 +183,9 @@ fn ctrl_c_stops_the_script_around_it() {
 fn ctrl_c_stops_the_loop_of_an_interactive_shell() {
     let place = Place::on_file();
     for wrapper in wrappers(&place) {
-        let mut terminal = Terminal::start(&place, "bash --norc --noprofile -i");
-        terminal.until("$ ");
-        terminal.type_in(&format!(
-            "for i in 1 2; do echo rou''nd $i; [ $i = 2 ] || {wrapper} cat; done; echo wen''t on\n"
-        ));
+        let round = format!("echo rou''nd $i; [ $i = 2 ] || {wrapper} cat");
+        let line = format!("for i in 1 2; do {round}; done; echo wen''t on");
+        let mut terminal = Terminal::shell(&place, &line);
         terminal.until("round 1");
         terminal.cat("runs");
         terminal.type_in("\x03");
@@ -185,9 +201,8 @@ fn ctrl_c_stops_the_script_around_a_waiter() {
     let place = Place::on_file();
     let _holder = place.holder("x", &[]);
     for shell in ["sh", "bash"] {
-        std::fs::write(place.path("script"), format!("{PROGRAM} run x -- true; echo went on"))
-            .unwrap();
-        let mut terminal = Terminal::start(&place, &format!("{shell} script"));
+        let script = format!("{PROGRAM} run x -- true; echo went on");
+        let mut terminal = Terminal::script(&place, shell, &script);
         terminal.until("waiting for x");
         terminal.type_in("\x03");
         let (code, screen) = terminal.end();
@@ -201,9 +216,8 @@ fn ctrl_c_stops_the_script_around_a_waiter() {
 fn ctrl_c_that_the_command_handles_stops_nothing_else() {
     let place = Place::on_file();
     let command = "bash -c 'trap \"exit 7\" INT; echo runs; while :; do read -t 0.05; done'";
-    std::fs::write(place.path("script"), format!("{PROGRAM} run x -- {command}; echo went on $?"))
-        .unwrap();
-    let mut terminal = Terminal::start(&place, "bash script");
+    let script = format!("{PROGRAM} run x -- {command}; echo went on $?");
+    let mut terminal = Terminal::script(&place, "bash", &script);
     terminal.until("runs");
     terminal.type_in("\x03");
     terminal.until("went on 7");
@@ -213,15 +227,12 @@ fn ctrl_c_that_the_command_handles_stops_nothing_else() {
 #[test]
 fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
     let place = Place::on_file();
-    let mut terminal = Terminal::start(&place, "bash --norc --noprofile -i");
-    terminal.until("$ ");
-    let command = format!("{PROGRAM} run x -- sh -c 'echo ru''ns; read line; echo got $line'\n");
-    terminal.type_in(&command);
+    let command = format!("{PROGRAM} run x -- sh -c 'echo ru''ns; read line; echo got $line'");
+    let mut terminal = Terminal::shell(&place, &command);
     terminal.until("runs");
     terminal.type_in("\x1a");
     terminal.until("stopped: the lease ends in");
-    terminal.until("Stopped");
-    terminal.until("$ ");
+    terminal.stops();
     terminal.type_in("fg\n");
     terminal.type_in("a line\n");
     terminal.until("got a line");
@@ -254,12 +265,10 @@ fn ctrl_z_stops_nothing_where_no_shell_could_continue_it() {
 #[test]
 fn a_command_that_stops_itself_by_stop_gives_the_shell_its_terminal_back() {
     let place = Place::on_file();
-    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
-    shell.until("$ ");
-    shell.type_in(&format!("{PROGRAM} run x -- sh -c 'kill -STOP $$; echo goes o''n'\n"));
+    let command = format!("{PROGRAM} run x -- sh -c 'kill -STOP $$; echo goes o''n'");
+    let mut shell = Terminal::shell(&place, &command);
     shell.until("stopped: the lease ends in");
-    shell.until("Stopped");
-    shell.until("$ ");
+    shell.stops();
     foreground(&mut shell);
     shell.until("goes on");
     shell.until("$ ");
@@ -270,14 +279,19 @@ fn a_command_that_stops_itself_by_stop_gives_the_shell_its_terminal_back() {
 /// The script prints when it runs, and has no child then. A child that is stopped between fork and
 /// exec would keep its parent from stopping, on any terminal.
 fn with_a_stopped_job(place: &Place, options: &str, script: &str) -> Terminal {
-    let mut shell = Terminal::start(place, "bash --norc --noprofile -i");
-    shell.until("$ ");
-    shell.type_in(&format!("{PROGRAM} run x {options} -- sh -c '{script}'\n"));
+    let command = format!("{PROGRAM} run x {options} -- sh -c '{script}'");
+    let mut shell = Terminal::shell(place, &command);
     shell.until("runs");
     shell.type_in("\x1a");
-    shell.until("Stopped");
-    shell.until("$ ");
+    shell.stops();
     shell
+}
+
+/// Writes the line that a script awaits. Opened for reading, too, so that the open does not block.
+fn lets_go_on(place: &Place) -> File {
+    let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
+    go.write_all(b"\n").unwrap();
+    go
 }
 
 /// Continues the job, and waits until the shell has confirmed that: later input goes to the job.
@@ -294,8 +308,7 @@ fn after_fg_ctrl_z_and_ctrl_c_are_the_commands_again() {
         foreground(&mut shell);
         shell.cat(line);
         shell.type_in("\x1a");
-        shell.until("Stopped");
-        shell.until("$ ");
+        shell.stops();
     }
     foreground(&mut shell);
     shell.cat("for good");
@@ -312,9 +325,7 @@ fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
     let script = "mkfifo go; echo ru''ns; read line < go; echo go''es on";
     let mut shell = with_a_stopped_job(&place, "--ttl 5m", script);
     shell.type_in("bg\n");
-    // Opened for reading, too, so that the open does not block.
-    let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
-    go.write_all(b"\n").unwrap();
+    let _open = lets_go_on(&place);
     shell.until("goes on");
     until("it has let go", || place.token("x").is_none());
     shell.type_in("wait; exit\n");
@@ -324,18 +335,15 @@ fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
 #[test]
 fn a_shell_that_took_the_terminal_from_a_stopped_job_keeps_it_when_the_job_ends() {
     let place = Place::on_file();
-    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
-    shell.until("$ ");
     let script = "mkfifo go; echo ru''ns; read line < go";
-    shell.type_in(&format!("{PROGRAM} run x --ttl 5m -- sh -c '{script}'\n"));
+    let command = format!("{PROGRAM} run x --ttl 5m -- sh -c '{script}'");
+    let mut shell = Terminal::shell(&place, &command);
     shell.until("runs");
     let leasehold = place.show("x")["holders"][0]["pid"].as_i64().unwrap();
     kill_process(Pid::from_raw(leasehold as i32).unwrap(), Signal::STOP).unwrap();
-    shell.until("Stopped");
-    shell.until("$ ");
+    shell.stops();
     shell.type_in("bg\n");
-    let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
-    go.write_all(b"\n").unwrap();
+    let _open = lets_go_on(&place);
     until("it has let go", || place.token("x").is_none());
     shell.type_in("wait; echo sti''ll here\n");
     shell.until("still here");
@@ -418,91 +426,4 @@ fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
     assert_eq!(code, Some(130), "{screen}");
     assert!(!screen.contains("end-quarantine"), "{screen}");
     assert!(screen.ends_with("leasehold: x: SIGINT while waiting: gave up\r\n"), "{screen:?}");
-}
-
-#[test]
-fn top_shows_what_is_held_until_somebody_quits_and_gives_the_terminal_back() {
-    let on_postgres = crate::postgres::shared();
-    let on_postgres = on_postgres.as_ref().map(|(place, _server)| place);
-    for place in [&Place::on_file(), &Place::on_redis()].into_iter().chain(on_postgres) {
-        let mut holder = place.holder("invoices/42", &["--label", "billing"]);
-        let command = "stty rows 24 cols 80; leasehold top; stty -a | grep -o ' -*icanon'";
-        let mut terminal = Terminal::start(place, command);
-        // Only changes are drawn, so longer texts come in parts.
-        terminal.until("invoices/42");
-        terminal.type_in("\r");
-        terminal.until("billing");
-        terminal.type_in("q");
-        terminal.type_in("q");
-        let (code, rest) = terminal.end();
-        assert_eq!(code, Some(0), "{rest}");
-        assert!(rest.ends_with(" icanon\r\n"), "{rest:?}");
-        holder.close_stdin();
-    }
-}
-
-#[test]
-fn ctrl_z_stops_top_and_gives_the_terminal_back_and_fg_draws_it_again() {
-    let place = Place::on_file();
-    let mut holder = place.holder("invoices/42", &[]);
-    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
-    shell.until("$ ");
-    shell.type_in(&format!("stty rows 24 cols 80; {PROGRAM} top\n"));
-    for _ in 0..2 {
-        shell.until(ENTERS_ITS_SCREEN);
-        shell.until("invoices/42");
-        shell.type_in("\x1a");
-        let screen = shell.until("Stopped");
-        assert!(screen.contains(LEAVES_ITS_SCREEN), "{screen:?}");
-        shell.until("$ ");
-        // Input is echoed and read in lines again.
-        shell.type_in("stty -a | grep -oE ' -?(icanon|echo) ' | tr -d '\\n'; echo is se''t\n");
-        shell.until("is se''t");
-        let modes = shell.until("is set");
-        assert!(modes.contains(" icanon  echo "), "{modes:?}");
-        shell.until("$ ");
-        shell.type_in("fg\n");
-    }
-    shell.until("invoices/42");
-    shell.type_in("q");
-    shell.until("$ ");
-    shell.end_shell(0);
-    holder.close_stdin();
-}
-
-#[test]
-fn a_signal_that_ends_top_leaves_the_terminal_as_it_was() {
-    let place = Place::on_file();
-    let _holder = place.holder("invoices/42", &[]);
-    let command = "stty rows 24 cols 80; sh -c 'echo $$ >pid; exec leasehold top'; echo code $?
-        stty -a | grep -o ' -*icanon'";
-    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
-        let mut terminal = Terminal::start(&place, command);
-        terminal.until("invoices/42");
-        let top = place.read("pid").trim().parse().unwrap();
-        kill_process(Pid::from_raw(top).unwrap(), signal).unwrap();
-        terminal.until(LEAVES_ITS_SCREEN);
-        terminal.until(&format!("code {}\r\n", 128 + signal.as_raw()));
-        let (_, rest) = terminal.end();
-        assert_eq!(rest, " icanon\r\n");
-    }
-}
-
-#[test]
-fn a_holder_is_revoked_in_top_after_a_question() {
-    let place = Place::on_file();
-    let holder = place.holder("invoices/42", &[]);
-    let mut terminal = Terminal::start(&place, "stty rows 10 cols 40; leasehold top");
-    terminal.until("invoices/42");
-    terminal.type_in("ry");
-    until("the holder has let go", || place.token("invoices/42").is_none());
-    assert_eq!(holder.end().code, Some(76));
-    terminal.type_in("\x03");
-    assert_eq!(terminal.end().0, Some(0));
-}
-
-#[test]
-fn top_without_a_terminal_says_so_and_what_to_take_instead() {
-    let place = Place::on_file();
-    place.end(&["top"]).assert_failed(2, "leasehold ls --json");
 }
