@@ -275,7 +275,7 @@ fn records_that_cannot_be_read_are_named_and_a_quorum_does_not_wait_for_them() {
     for url in [&quorum, &servers[0].patient_url()] {
         let ended = Place::on_file().end(&["run", "bad", "-n", "-s", url, "--", "true"]);
         assert_eq!(ended.code, Some(69), "{}", ended.stderr);
-        assert!(ended.stderr.contains("the key of this lock is damaged"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("lh:{bad}: this key"), "{}", ended.stderr);
     }
 }
 

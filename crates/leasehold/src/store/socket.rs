@@ -60,22 +60,20 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 
 /// The error for a host or a socket that could not be reached.
 pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
-    let (kind, words) = match error.kind() {
-        io::ErrorKind::ConnectionRefused => (
-            StoreErrorKind::Unreachable,
-            "nothing listens there: is the server running, is the port right?".to_owned(),
-        ),
-        io::ErrorKind::NotFound => {
-            (StoreErrorKind::Unreachable, "no such socket: is the server running?".to_owned())
-        }
-        io::ErrorKind::PermissionDenied => {
-            (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
-        }
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => StoreErrorKind::Denied,
         // Somebody must raise the limit, so a waiter gets this error instead of waiting in silence.
-        _ if is_out_of_descriptors(&error) => {
-            (StoreErrorKind::Full, format!("no connection: {error}: raise the limit (ulimit -n)"))
+        _ if is_out_of_descriptors(&error) => StoreErrorKind::Full,
+        _ => StoreErrorKind::Unreachable,
+    };
+    let words = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there: is the server running, is the port right?"
         }
-        _ => (StoreErrorKind::Unreachable, error.to_string()),
+        io::ErrorKind::NotFound => "no such socket: is the server running?",
+        io::ErrorKind::PermissionDenied => "this user may not open the socket",
+        _ if kind == StoreErrorKind::Full => &format!("{error}: raise the limit (ulimit -n)"),
+        _ => &error.to_string(),
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }

@@ -165,12 +165,10 @@ impl Hub {
     /// Passes on a notification, or to all receivers that they may have missed some.
     pub(super) fn pass_on(&self, notification: Option<(&str, &str)>) {
         for Receiver { channel, sender, .. } in &self.receivers.lock().list {
-            // The send fails if the receiver has gone; it is forgotten later.
-            let _ = match notification {
-                None => sender.send(None),
-                Some((of, payload)) if of == channel => sender.send(Some(payload.to_owned())),
-                Some(_) => Ok(0),
-            };
+            if notification.is_none_or(|(of, _)| of == channel) {
+                // The send fails if the receiver has gone; it is forgotten later.
+                let _ = sender.send(notification.map(|(_, payload)| payload.to_owned()));
+            }
         }
     }
 

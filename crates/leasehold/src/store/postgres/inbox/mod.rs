@@ -162,11 +162,10 @@ impl Subscription for PostgresSubscription {
             loop {
                 let payload = next(&mut self.receiver).await?;
                 // Other names may share the channel.
-                match payload.split_once('\n') {
-                    Some((told, text)) if told == self.name.as_str() => {
-                        return Some(text.to_owned());
-                    }
-                    _ => {}
+                if let Some((told, text)) = payload.split_once('\n')
+                    && told == self.name.as_str()
+                {
+                    return Some(text.to_owned());
                 }
             }
         })

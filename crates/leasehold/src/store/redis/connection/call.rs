@@ -140,9 +140,15 @@ impl<A> Call<A> {
     ///
     /// # Errors
     ///
-    /// If the reply is not from one of our scripts, or reports a damaged record.
+    /// If the reply is not from one of our scripts, or reports a damaged record: the error names
+    /// the key.
     pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
-        (self.decode)(reply)
+        (self.decode)(reply).map_err(|error| {
+            let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
+            let text = format!("{}: {error}", key.unwrap_or_default());
+            let named = StoreError::new(error.kind(), text);
+            if error.may_have_executed() { named.maybe_executed() } else { named }
+        })
     }
 }
 

@@ -158,7 +158,7 @@ fn undamaged(reply: Reply) -> Result<Reply, StoreError> {
 
 /// The error for a value that is not ours.
 pub(crate) fn damaged() -> StoreError {
-    let what = "the key of this lock is damaged: look at it, and delete it to mend it";
+    let what = "this key of a lock is damaged: look at it, and delete it to mend it";
     StoreError::new(StoreErrorKind::Corrupt, what)
 }
 
