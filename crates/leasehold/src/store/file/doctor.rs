@@ -6,8 +6,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use leasehold_core::{Error, StoreError, StoreErrorKind};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::io::Errno;
 
 use super::access::NEW;
 use super::location::Location;
@@ -51,7 +49,7 @@ fn findings(path: &Path) -> Result<Vec<Finding>, Error> {
     let location = Location::check(path)?;
     let place = format!("file:{}", location.database.display());
     let failed = |error| location.io_error("look at it", error);
-    allowed(&location)?;
+    location.check_rights()?;
     let is_there = location.database.exists();
     if is_there {
         schema::check_read_only(&location)?;
@@ -63,17 +61,6 @@ fn findings(path: &Path) -> Result<Vec<Finding>, Error> {
         permissions(&place, &location).map_err(failed)?,
         room(&place, &location).map_err(failed)?,
     ])
-}
-
-/// Checks that this user may use the database, or may create it.
-fn allowed(location: &Location) -> Result<(), StoreError> {
-    let of_file = Access::READ_OK | Access::WRITE_OK;
-    let ask = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
-    match ask(&location.database, of_file) {
-        Err(Errno::NOENT) => ask(location.directory(), of_file | Access::EXEC_OK),
-        found => found,
-    }
-    .map_err(|error| location.io_error("use it", error))
 }
 
 /// The finding about a store that exists and cannot be used.

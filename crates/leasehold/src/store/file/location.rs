@@ -8,7 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
-use rustix::fs::Stat;
+use rustix::fs::{Access as Right, AtFlags, CWD, Stat, accessat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::access::{Access, NEW};
@@ -76,6 +77,17 @@ impl Location {
     /// The directory that the database is in.
     pub(crate) fn directory(&self) -> &Path {
         self.database.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Refuses a database that this user may not use, or may not create.
+    pub(crate) fn check_rights(&self) -> Result<(), StoreError> {
+        let of_file = Right::READ_OK | Right::WRITE_OK;
+        let ask = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
+        match ask(&self.database, of_file) {
+            Err(Errno::NOENT) => ask(self.directory(), of_file | Right::EXEC_OK),
+            found => found,
+        }
+        .map_err(|error| self.io_error("use it", error))
     }
 
     /// Refuses a network file system: locks and shared memory do not reach across machines,
@@ -229,7 +241,7 @@ fn network_of(magic: u32) -> Option<&'static str> {
 /// those at its original path. Linux reports this since 5.8.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_mounted_alone(path: &Path) -> bool {
-    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    use rustix::fs::{StatxAttributes, StatxFlags, statx};
     let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::empty());
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

@@ -2,7 +2,6 @@
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::location::Location;
 
@@ -61,9 +60,7 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     if !is_new() {
         return Ok(());
     }
-    let (access, flags) = (Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
-    accessat(CWD, &location.database, access, flags)
-        .map_err(|error| location.io_error("use it", error))?;
+    location.check_rights()?;
     match check_read_only(location) {
         // Another process is just creating the database, and this one saw it half done.
         Err(_) if !is_new() => Ok(()),

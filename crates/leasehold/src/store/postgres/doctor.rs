@@ -1,15 +1,16 @@
 //! Checks for faults that would break a promise: of the server, the database, the role and the
 //! connection to them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leasehold_core::text::show_duration;
-use leasehold_core::{Error, StoreError, StoreErrorKind};
+use leasehold_core::{Clock as _, Error, StoreError, StoreErrorKind};
 use tokio_postgres::types::Type;
 
 use super::connection::{Sessions, error, on_keeper};
 use super::options::{PostgresOptions, SslMode};
 use super::schema::{self, OF_HOLDERS};
+use crate::clock::SystemClock;
 use crate::store::finding::{Finding, Topic};
 use crate::store::options::Server;
 
@@ -53,17 +54,17 @@ pub(crate) async fn of_server(
     sessions: &Sessions,
     settings: &PostgresOptions,
 ) -> Result<Vec<Finding>, StoreError> {
-    let before = since_1970();
+    let before = SystemClock::new().wall_us();
     let rows = sessions.query(FACTS, &[]).await?;
-    let after = since_1970();
+    let after = SystemClock::new().wall_us();
     let row = rows.first().ok_or_else(|| {
         StoreError::new(StoreErrorKind::Corrupt, "the server gave no row for its settings")
     })?;
     let version: String = row.get(0);
     let place = place(settings);
     let persistence = Topic(&place, "persistence");
-    let clock = Duration::from_micros(row.get::<_, i64>(5).unsigned_abs());
-    let apart = clock.abs_diff(clock.clamp(before, after));
+    let clock = row.get::<_, i64>(5).unsigned_abs();
+    let apart = Duration::from_micros(clock.abs_diff(clock.clamp(before, after)));
     let mut findings = vec![
         Topic(&place, "version").ok(format!("the server is PostgreSQL {version}, a primary")),
         transport(&place, settings),
@@ -165,9 +166,4 @@ async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Fi
 fn place(settings: &PostgresOptions) -> String {
     let servers: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
     servers.join(",")
-}
-
-/// The time of this machine since 1970.
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

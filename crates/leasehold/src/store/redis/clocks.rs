@@ -1,17 +1,18 @@
 //! The clocks of servers, compared with each other and with this machine's clock.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::text::show_duration;
-use leasehold_core::{StoreError, StoreErrorKind};
+use leasehold_core::{Clock as _, StoreError, StoreErrorKind};
 use redis::FromRedisValue;
 use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::connection::dial::Dialer;
 use super::options::{Address, RedisOptions};
+use crate::clock::SystemClock;
 use crate::store::finding::{Finding, Topic};
 use crate::store::options::OFFSET;
 
@@ -60,15 +61,15 @@ impl ServerClock {
         connection: &Connection,
         limit: Duration,
     ) -> Result<Option<Self>, StoreError> {
-        let before = since_1970();
+        let before_us = SystemClock::new().wall_us();
         let value = match connection.ask_within(limit, &redis::cmd("TIME")).await {
             Err(error) if error.kind() == StoreErrorKind::Denied => return Ok(None),
             outcome => outcome?,
         };
-        let error = since_1970().saturating_sub(before).as_secs_f64() / 2.0;
+        let error = SystemClock::new().wall_us().saturating_sub(before_us) as f64 / 2e6;
         let Ok((seconds, micros)) = <(u64, u64)>::from_redis_value(value) else { return Ok(None) };
-        let there = Duration::from_secs(seconds) + Duration::from_micros(micros);
-        let ahead = there.as_secs_f64() - before.as_secs_f64() - error;
+        let there = seconds as f64 + micros as f64 / 1e6;
+        let ahead = there - before_us as f64 / 1e6 - error;
         let server = connection.server().to_owned();
         Ok(Some(Self { server, ahead, error }))
     }
@@ -127,11 +128,6 @@ pub(crate) fn compare(place: &str, clocks: &[ServerClock], limits: &Limits) -> O
             topic.ok(format!("the clocks of {server} and {other} are within {most}"))
         }
     })
-}
-
-/// The time of this machine since 1970.
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

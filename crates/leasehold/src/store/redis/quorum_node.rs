@@ -40,9 +40,8 @@ pub(crate) struct QuorumNodes {
 }
 
 impl QuorumNodes {
-    /// The nodes that options name, if they name a quorum. Nothing is opened yet.
-    pub(crate) fn of(options: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
-        let settings = options;
+    /// The nodes that settings name, if they name a quorum. Nothing is opened yet.
+    pub(crate) fn of(settings: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
         // All clients number the nodes in the same way, whatever the order of the options: the
