@@ -398,7 +398,7 @@ impl Guard {
     ///
     /// If the future is dropped, the keeper finishes the release.
     pub async fn done(self) -> Result<()> {
-        if Arc::strong_count(&self.held) == 1 {
+        if Arc::strong_count(&self.held) == 1 && self.is_held() {
             self.state().succeed();
         }
         self.release().await

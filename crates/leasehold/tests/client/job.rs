@@ -18,7 +18,7 @@ async fn a_job_is_skipped_while_another_machine_has_it() {
     let job = client.mutex("report");
     let done = job
         .try_run(async |_| {
-            assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await?, None);
+            assert_eq!(client.lock("report").try_run(async |_| Ok::<_, Error>(2)).await?, None);
             Ok::<_, Error>(1)
         })
         .await;
@@ -28,8 +28,7 @@ async fn a_job_is_skipped_while_another_machine_has_it() {
 
 #[tokio::test]
 async fn a_job_that_failed_keeps_its_name_taken_too() {
-    let client = client(&FakeClock::new()).await;
-    let job = client.mutex("report").min_hold(LEAST);
+    let job = Client::memory().mutex("report").min_hold(LEAST);
     let failed: Result<Option<()>> = job.try_run(async |_| Err(Error::Closed)).await;
     assert!(matches!(failed, Err(Error::Closed)));
     assert!(job.try_acquire().await.unwrap().is_none());
@@ -54,8 +53,7 @@ async fn a_job_that_hangs_is_dropped_at_the_end_of_at_most_and_the_next_may_star
 
 #[tokio::test]
 async fn min_hold_must_not_be_longer_than_max_hold() {
-    let client = client(&FakeClock::new()).await;
-    let job = client.mutex("report").min_hold(MOST).max_hold(LEAST);
+    let job = Client::memory().mutex("report").min_hold(MOST).max_hold(LEAST);
     assert!(matches!(job.try_acquire().await, Err(Error::Invalid(_))));
 }
 
@@ -101,11 +99,15 @@ async fn who_waits_for_a_run_that_succeeds_is_not_granted_the_name() {
 }
 
 #[tokio::test]
-async fn the_last_guard_to_end_says_whether_the_run_has_succeeded() {
-    let client = client(&FakeClock::new()).await;
+async fn the_last_guard_to_end_says_whether_the_run_has_succeeded_unless_it_is_lost() {
+    let clock = FakeClock::new();
+    let client = client(&clock).await;
     let job = client.mutex("report").once_per(DAY);
     let outer = job.acquire().await.unwrap();
     outer.reenter().unwrap().done().await.unwrap();
     outer.release().await.unwrap();
-    assert!(job.try_acquire().await.unwrap().is_some());
+    let late = job.clone().max_hold(LEAST / 2).acquire().await.unwrap();
+    clock.advance(LEAST / 2);
+    assert!(matches!(late.done().await, Err(Error::Lost { .. })));
+    drop(job.acquire().await.unwrap());
 }
