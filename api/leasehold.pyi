@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):                    # of every lock; a cli
     ttl: Span                                             # 30 s; 0.1 s to 24 h
     renew: bool                                           # True: every third of the ttl, while the guard lives
     max_hold: Span | None; min_hold: Span | None; label: str | None
+    once_per: Span | None                                 # AlreadyDone if a run succeeded that began less than this long ago
 
 class _Client:
     def __init__(self, store: str | Memory | None = None, *, on_event: Callable[[Event], object] | None = None, slice: Span = 0.005, **defaults: Unpack[Options]) -> None: ...
@@ -79,6 +80,7 @@ class _Held:                                              # properties ask no st
     def into_lease(self) -> Lease: ...                    # hands it to another process
 class Guard(_Held):                                       # goes from thread to thread; `with guard` lets go at its end
     def release(self) -> None: ...                        # LeaseLost once if it was lost; again is nothing
+    def done(self) -> None: ...                           # release, and the run has succeeded: so ends a block that raises nothing
     def renew(self, ttl: Span | None = None) -> float: ...
     def reenter(self) -> Guard: ...
     def wait_lost(self, timeout: Span | None = None) -> LossReason | None: ...
@@ -144,6 +146,7 @@ class AsyncRWLock:
     def write(self) -> AsyncLock: ...
 class AsyncGuard(_Held):
     async def release(self) -> None: ...
+    async def done(self) -> None: ...
     async def renew(self, ttl: Span | None = None) -> float: ...
     def reenter(self) -> AsyncGuard: ...
     async def lost(self) -> LossReason | None: ...                      # waits for the end: why, or None for a release
@@ -183,6 +186,7 @@ class Event: kind: str; name: str | None; mode: Mode | None; label: str | None; 
 
 class LeaseholdError(Exception): name: str | None; is_transient: bool   # all pickle; messages of one line
 class LockTimeout(LeaseholdError, TimeoutError): waited: float; holder: Holder | None; others: int; own: bool
+class AlreadyDone(LeaseholdError): token: int; host: str; pid: int; label: str | None; ended_ago: float; next_in: float
 class LeaseLost(LeaseholdError): token: int; reason: LossReason
 class NotAdopted(LeaseholdError): token: int; reason: LossReason
 class Fenced(LeaseholdError): token: int; newest: int

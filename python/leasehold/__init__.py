@@ -15,6 +15,7 @@ from leasehold.blocking_guard import Guard, Leadership
 from leasehold.blocking_lock import Lock, RWLock, Semaphore
 from leasehold.blocking_others import Admin, Election, Job
 from leasehold.errors import (
+    AlreadyDone,
     ClientClosed,
     Fenced,
     Indeterminate,
@@ -41,6 +42,7 @@ __version__: str = _version()
 __all__ = [
     "Acquiring",
     "Admin",
+    "AlreadyDone",
     "AsyncAdmin",
     "AsyncClient",
     "AsyncElection",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from leasehold import _core, _events, _options, _process
 from leasehold._entered import Holds
-from leasehold._options import Options, check_name, text_of
+from leasehold._options import Options, text_of
 from leasehold.values import Lease
 
 if TYPE_CHECKING:
@@ -80,25 +80,21 @@ class _Client(Generic[L, X, S, E, J, A]):
 
         Raises ``InvalidInput`` for an invalid name or option.
         """
-        check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
         return self._family.lock(self, native, (("lock", (name,), {**options}),))
 
     def rlock(self, name: str, **options: Unpack[Options]) -> L:
         """Like ``lock``, but a thread or task that holds the name through any ``rlock`` can
         re-enter it."""
-        check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
         return self._family.rlock(self, native, (("rlock", (name,), {**options}),))
 
     def rwlock(self, name: str, **options: Unpack[Options]) -> X:
         """A lock with many readers or one writer at a time."""
-        check_name(name)
         return self._family.rwlock(self, name, {**options})
 
     def semaphore(self, name: str, capacity: int, **options: Unpack[Options]) -> S:
         """A semaphore with ``capacity`` permits. Used as a lock, it takes one permit."""
-        check_name(name)
         return self._family.semaphore(self, name, capacity, {**options})
 
     def multi(self, names: Iterable[str], **options: Unpack[Options]) -> L:
@@ -109,15 +105,12 @@ class _Client(Generic[L, X, S, E, J, A]):
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
         several = tuple(names)
-        for name in several:
-            check_name(name)
         native = _core.NativeLock.multi(self._native, list(several), self._options({**options}))
         return self._family.lock(self, native, (("multi", (several,), {**options}),))
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
         """An election: one leader among many candidates. The value of the leader is stored as the
         label."""
-        check_name(name)
         native = _core.NativeElection(self._native, name, self._options({**options}))
         steps = (("election", (name,), {**options}),)
         return self._family.election(self, native, steps)
@@ -125,7 +118,7 @@ class _Client(Generic[L, X, S, E, J, A]):
     def job(self, name: str, **options: Unpack[Options]) -> J:
         """A job that every machine tries to start: one machine runs it, and the others skip it.
 
-        Set ``min_hold`` to at least the possible difference between the clocks of the machines.
+        With ``once_per``, a machine that is late skips the job if a run has succeeded.
         """
         steps = (("job", (name,), {**options}),)
         return self._family.job(self, self.lock(name, **options), steps)

@@ -69,47 +69,31 @@ class Entered(Generic[G]):
         return self._left.pop() if self._left else None
 
 
-class _Hold:
-    """The guards of one lease, which its holder may re-enter."""
-
-    __slots__ = ("__weakref__", "guards")
-
-    def __init__(self) -> None:
-        self.guards: list[weakref.ref[Any]] = []
-
-
 class Holds:
-    """The leases that each thread or task holds through the re-entrant locks of one client."""
+    """The leases that each thread or task holds through the re-entrant locks of one client, and the
+    guards of each lease."""
 
     __slots__ = ("_holds",)
 
     def __init__(self) -> None:
-        self._holds: weakref.WeakValueDictionary[tuple[Hashable, str], _Hold] = (
+        self._holds: weakref.WeakValueDictionary[tuple[Hashable, str], weakref.WeakSet[Any]] = (
             weakref.WeakValueDictionary()
         )
 
     def again(self, who: Hashable, name: str) -> Any | None:
         """A second guard of the lease that ``who`` holds, or ``None`` if it holds none."""
-        hold = self._holds.get((who, name))
-        if hold is None:
-            return None
-        hold.guards = [guard for guard in hold.guards if guard() is not None]
-        for reference in hold.guards:
-            held = reference()
-            if held is not None and held.is_held:
-                again = held.reenter()
-                self._note(hold, again)
-                return again
-        return None
+        guards = self._holds.get((who, name), weakref.WeakSet())
+        held = next((guard for guard in guards if guard.is_held), None)
+        return None if held is None else self._note(guards, held.reenter())
 
     def begin(self, who: Hashable, guard: Any) -> None:
         """Records a lease that ``who`` has acquired."""
-        hold = _Hold()
-        self._holds[(who, guard.name)] = hold
-        self._note(hold, guard)
+        guards = self._holds[(who, guard.name)] = weakref.WeakSet()
+        self._note(guards, guard)
 
     @staticmethod
-    def _note(hold: _Hold, guard: Any) -> None:
-        hold.guards.append(weakref.ref(guard))
-        # The record lives as long as one of its guards.
-        guard._hold = hold
+    def _note(guards: weakref.WeakSet[Any], guard: Any) -> Any:
+        guards.add(guard)
+        # The set lives as long as one of its guards.
+        guard._hold = guards
+        return guard

@@ -11,6 +11,7 @@ from leasehold._options import text_of
 
 L = TypeVar("L")
 G = TypeVar("G")
+M = TypeVar("M")
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 """One step to make an object from another: a method name and its arguments."""
@@ -56,9 +57,10 @@ class _Lock(Made, Generic[G]):
         """A second guard of the lease that the caller holds by a re-entrant lock, if any."""
         return self._client._holds.again(self._client._family.who(), self.name)
 
-    def _begun(self, guard: G) -> G:
-        """Records the guard, so that its caller may re-enter the lock."""
-        self._client._holds.begin(self._client._family.who(), guard)
+    def _begun(self, guard: M) -> M:
+        """Records the guard, if there is one, so that its caller may re-enter the lock."""
+        if guard is not None:
+            self._client._holds.begin(self._client._family.who(), guard)
         return guard
 
     def __repr__(self) -> str:

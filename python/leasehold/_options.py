@@ -27,6 +27,8 @@ class Options(TypedDict, total=False):
       ``True``. Without renewal, a grant that leaves less than half of the ttl is given back.
     - ``max_hold``: the lease is lost after this time, even if its holder is healthy.
     - ``min_hold``: the name stays taken for at least this long from the grant.
+    - ``once_per``: raise ``AlreadyDone`` if a run has succeeded that began less than this long ago,
+      on any machine. A run succeeds if its block ends without an exception, or by ``guard.done()``.
     - ``label``: a text that others see with the holder.
     """
 
@@ -34,6 +36,7 @@ class Options(TypedDict, total=False):
     renew: bool
     max_hold: Span | None
     min_hold: Span | None
+    once_per: Span | None
     label: str | None
 
 
@@ -55,14 +58,7 @@ def check(given: Mapping[str, Any]) -> None:
 def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options:
     """The options of a lock: its own, then those of its client for options that it does not set."""
     check(own)
-    options = {**defaults, **own}
-    return _core.Options(
-        options.get("ttl"),
-        options.get("renew", True),
-        options.get("max_hold"),
-        options.get("min_hold"),
-        options.get("label"),
-    )
+    return _core.Options(**{**defaults, **own})
 
 
 def text_of(value: object, kinds: tuple[type, ...], what: str) -> str:
@@ -70,9 +66,3 @@ def text_of(value: object, kinds: tuple[type, ...], what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{what}, not {type(value).__name__}")
     return str(value)
-
-
-def check_name(name: object) -> None:
-    """Refuses a name that is not a ``str``."""
-    if not isinstance(name, str):
-        raise TypeError(f"a name is str, not {type(name).__name__}")

@@ -16,11 +16,10 @@ class OnlyAsync:
 
     if not TYPE_CHECKING:
 
-        def __enter__(self):
+        def __enter__(self, *_):
             raise TypeError(_ASYNC)
 
-        def __exit__(self, *_):
-            raise TypeError(_ASYNC)
+        __exit__ = __enter__
 
 
 class OnlyPlain:
@@ -30,8 +29,7 @@ class OnlyPlain:
 
     if not TYPE_CHECKING:
 
-        async def __aenter__(self):
+        async def __aenter__(self, *_):
             raise TypeError(_PLAIN)
 
-        async def __aexit__(self, *_):
-            raise TypeError(_PLAIN)
+        __aexit__ = __aenter__

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from leasehold._options import check_name
+from leasehold._options import text_of
 from leasehold.errors import InvalidInput
 
 L = TypeVar("L")
@@ -34,7 +34,7 @@ def namer(
     """A function that returns the name for a call, or ``None`` if the name is always ``name``."""
     if callable(name):
         return name
-    check_name(name)
+    text_of(name, (str,), "a name is str")
     fields = [field for _, field, _, _ in string.Formatter().parse(name) if field is not None]
     if not fields:
         return None

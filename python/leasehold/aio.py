@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
@@ -12,7 +11,7 @@ from leasehold._loop import this_task, wait
 from leasehold._options import Options, Span
 from leasehold._refusal import OnlyAsync
 from leasehold.aio_guard import AsyncGuard
-from leasehold.aio_lock import AsyncLock, AsyncRWLock, AsyncSemaphore, _AsyncRLock
+from leasehold.aio_lock import AsyncLock, AsyncRWLock, AsyncSemaphore, _AsyncRLock, holding
 from leasehold.aio_others import AsyncAdmin, AsyncElection, AsyncJob
 
 if TYPE_CHECKING:
@@ -82,19 +81,8 @@ class AsyncClient(
         def decorate(
             function: Callable[P, Awaitable[T]],
         ) -> Callable[P, Coroutine[Any, Any, T | None]]:
-            _synchronized.check_async(function)
             lock_of = _synchronized.chooser(self.lock, name, function, options)
-
-            @functools.wraps(function)
-            async def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-                lock = lock_of(*args, **kwargs)
-                guard = await (lock.try_acquire() if skip else lock.acquire(timeout))
-                if guard is None:
-                    return None
-                async with guard:
-                    return await function(*args, **kwargs)
-
-            return call
+            return holding(lock_of, function, timeout, skip)
 
         return decorate
 

@@ -34,7 +34,14 @@ class AsyncGuard(OnlyAsync, _Held):
 
     async def release(self) -> None:
         """Like ``Guard.release``. A cancelled call continues in the background."""
-        verb = self._native.release()
+        await self._end()
+
+    async def done(self) -> None:
+        """Like ``Guard.done``. A cancelled call continues in the background."""
+        await self._end(done=True)
+
+    async def _end(self, done: bool = False) -> None:
+        verb = self._native.release(done)
         if verb is not None:
             await wait(verb)
 
@@ -73,7 +80,7 @@ class AsyncGuard(OnlyAsync, _Held):
                 await self.release()
             raise lost from error
         if error is None:
-            await self.release()
+            await self.done()
             return
         try:
             await self.release()

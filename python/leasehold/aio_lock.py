@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Protocol, final
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, final
 
+from leasehold._events import logger
 from leasehold._loop import this_task, wait
 from leasehold._made import _Lock, _RWLock, _Semaphore
 from leasehold._refusal import OnlyAsync
+from leasehold._synchronized import check_async
 from leasehold.aio_guard import AsyncGuard
+from leasehold.errors import AlreadyDone
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -29,6 +33,10 @@ else:
         def __await__(self): ...
         async def __aenter__(self): ...
         async def __aexit__(self, kind, error, trace, /): ...
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
@@ -103,6 +111,13 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
         native = await wait(self._native.try_acquire())
         return None if native is None else AsyncGuard(native)
 
+    async def _start(self) -> AsyncGuard | None:
+        try:
+            return await self.try_acquire()
+        except AlreadyDone as done:
+            logger.info("%s", done)
+            return None
+
     async def status(self) -> Status:
         """Like ``Lock.status``."""
         return await wait(self._native.status())
@@ -126,11 +141,7 @@ class _AsyncRLock(AsyncLock):
         return self._again() or self._begun(await super()._take(timeout))
 
     async def try_acquire(self) -> AsyncGuard | None:
-        again = self._again()
-        if again is not None:
-            return again
-        guard = await super().try_acquire()
-        return None if guard is None else self._begun(guard)
+        return self._again() or self._begun(await super().try_acquire())
 
 
 @final
@@ -145,3 +156,24 @@ class AsyncRWLock(_RWLock[AsyncLock]):
     """A lock with many readers or one writer at a time."""
 
     __slots__ = ()
+
+
+def holding(
+    lock_of: Callable[P, AsyncLock],
+    function: Callable[P, Awaitable[T]],
+    timeout: Span | None,
+    skip: bool,
+) -> Callable[P, Coroutine[Any, Any, T | None]]:
+    """The function with a lock around each call."""
+    check_async(function)
+
+    @functools.wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        lock = lock_of(*args, **kwargs)
+        guard = await (lock._start() if skip else lock.acquire(timeout))
+        if guard is None:
+            return None
+        async with guard:
+            return await function(*args, **kwargs)
+
+    return call

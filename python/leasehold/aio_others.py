@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
-from leasehold import _synchronized
 from leasehold._loop import wait
 from leasehold._made import _Admin, _Election, _Job
 from leasehold.aio_guard import AsyncGuard, AsyncLeadership
-from leasehold.aio_lock import AsyncLock
+from leasehold.aio_lock import AsyncLock, holding
 
 if TYPE_CHECKING:
     from leasehold.values import Leader, Status
@@ -48,30 +46,19 @@ class AsyncJob(_Job[AsyncLock]):
 
     async def try_start(self) -> AsyncGuard | None:
         """Like ``Job.try_start``. A cancellation leaves nothing behind."""
-        return await self._lock.try_acquire()
+        return await self._lock._start()
 
     async def run(
         self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Like ``Job.run``."""
-        _synchronized.check_async(function)
-        guard = await self.try_start()
-        if guard is None:
-            return None
-        async with guard:
-            return await function(*args, **kwargs)
+        return await self(function)(*args, **kwargs)
 
     def __call__(
         self, function: Callable[P, Awaitable[T]], /
     ) -> Callable[P, Coroutine[Any, Any, T | None]]:
         """A decorator: each call runs the function, or skips it and returns ``None``."""
-        _synchronized.check_async(function)
-
-        @functools.wraps(function)
-        async def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-            return await self.run(function, *args, **kwargs)
-
-        return call
+        return holding(lambda *_, **__: self._lock, function, None, True)
 
 
 @final

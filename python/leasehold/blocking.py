@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
@@ -12,7 +11,7 @@ from leasehold._entered import this_thread
 from leasehold._options import Options, Span
 from leasehold._waiting import wait
 from leasehold.blocking_guard import Guard
-from leasehold.blocking_lock import Lock, RWLock, Semaphore, _RLock
+from leasehold.blocking_lock import Lock, RWLock, Semaphore, _RLock, holding
 from leasehold.blocking_others import Admin, Election, Job
 
 if TYPE_CHECKING:
@@ -70,25 +69,15 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         argument ``invoice``.
 
         If the lock is busy, a call waits for at most ``timeout`` and then raises ``LockTimeout``;
-        with ``skip``, the call does nothing and returns ``None``. Raises ``TypeError`` for an async
-        function or a generator, ``InvalidInput`` for an argument that the function does not have.
+        with ``skip``, the call does nothing and returns ``None``, also for ``AlreadyDone``. Raises
+        ``TypeError`` for an async function or a generator, ``InvalidInput`` for an argument that
+        the function does not have.
         """
         _synchronized.check_skip(timeout, skip)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
-            _synchronized.check_plain(function)
             lock_of = _synchronized.chooser(self.lock, name, function, options)
-
-            @functools.wraps(function)
-            def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-                lock = lock_of(*args, **kwargs)
-                guard = lock.try_acquire() if skip else lock.acquire(timeout)
-                if guard is None:
-                    return None
-                with guard:
-                    return function(*args, **kwargs)
-
-            return call
+            return holding(lock_of, function, timeout, skip)
 
         return decorate
 

@@ -32,7 +32,18 @@ class Guard(OnlyPlain, _Held):
         the release. If no answer comes, or a signal handler raises, the release continues in the
         background. Cost: one round trip.
         """
-        verb = self._native.release()
+        self._end()
+
+    def done(self) -> None:
+        """Releases the lease like ``release``, and says that the run under it has succeeded.
+
+        A store keeps the last such run of a lock with ``once_per``. The end of a ``with`` block
+        does the same, unless the block raises.
+        """
+        self._end(done=True)
+
+    def _end(self, done: bool = False) -> None:
+        verb = self._native.release(done)
         if verb is not None:
             wait(verb)
 
@@ -71,7 +82,7 @@ class Guard(OnlyPlain, _Held):
         /,
     ) -> None:
         if error is None:
-            self.release()
+            self.done()
             return
         try:
             self.release()

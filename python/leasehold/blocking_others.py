@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
 
-from leasehold import _synchronized
 from leasehold._made import _Admin, _Election, _Job
 from leasehold._waiting import wait
 from leasehold.blocking_guard import Guard, Leadership
-from leasehold.blocking_lock import Lock
+from leasehold.blocking_lock import Lock, holding
 
 if TYPE_CHECKING:
     from leasehold.values import Leader, Status
@@ -55,30 +53,19 @@ class Job(_Job[Lock]):
     __slots__ = ()
 
     def try_start(self) -> Guard | None:
-        """The guard of the run, or ``None`` if another machine runs the job or has just run it.
+        """The guard of the run, or ``None`` if another machine runs the job or has run it.
 
         Raises the same as ``Lock.try_acquire``. Cost: one round trip.
         """
-        return self._lock.try_acquire()
+        return self._lock._start()
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs the job here, or skips it and returns ``None``."""
-        _synchronized.check_plain(function)
-        guard = self.try_start()
-        if guard is None:
-            return None
-        with guard:
-            return function(*args, **kwargs)
+        return self(function)(*args, **kwargs)
 
     def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
         """A decorator: each call runs the function, or skips it and returns ``None``."""
-        _synchronized.check_plain(function)
-
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-            return self.run(function, *args, **kwargs)
-
-        return call
+        return holding(lambda *_, **__: self._lock, function, None, True)
 
 
 @final

@@ -35,6 +35,22 @@ class LockTimeout(LeaseholdError, TimeoutError):
     own: bool = False
 
 
+class AlreadyDone(LeaseholdError):
+    """A run has succeeded that began less than ``once_per`` ago: there is nothing to do.
+
+    ``token``, ``host``, ``pid`` and ``label`` are those of that run. ``ended_ago``, and ``next_in``
+    until a run may begin again, are in seconds.
+    """
+
+    is_transient: bool = True
+    token: int = 0
+    host: str = ""
+    pid: int = 0
+    label: str | None = None
+    ended_ago: float = 0.0
+    next_in: float = 0.0
+
+
 class LeaseLost(LeaseholdError):
     """The lease is no longer held: stop the work that it covered."""
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use leasehold::admin::{Admin, LeaseId};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use crate::client::{Client, NativeClient};
 use crate::done::Done;
@@ -26,14 +25,14 @@ impl NativeClient {
         ))
     }
 
-    fn inspect(&self, name: &Bound<'_, PyString>) -> PyResult<Verb> {
+    fn inspect(&self, name: &Bound<'_, PyAny>) -> PyResult<Verb> {
         let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
         Ok(Verb::new(async move {
             Ok(Done::Status(Box::new(admin(&client).await?.inspect(name).await?)))
         }))
     }
 
-    fn revoke(&self, name: &Bound<'_, PyString>, lease: &str, now: bool) -> PyResult<Verb> {
+    fn revoke(&self, name: &Bound<'_, PyAny>, lease: &str, now: bool) -> PyResult<Verb> {
         let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
         let lease: LeaseId = lease.parse().map_err(refused)?;
         Ok(Verb::new(async move {

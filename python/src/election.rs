@@ -5,7 +5,6 @@ use std::sync::Arc;
 use leasehold::election::{Observation, Observed};
 use leasehold::{LeaseOptions, LockName};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use crate::client::{Client, NativeClient};
 use crate::done::{Done, Give};
@@ -35,7 +34,7 @@ pub(crate) struct NativeElection(Arc<Request>);
 #[pymethods]
 impl NativeElection {
     #[new]
-    fn new(client: &NativeClient, name: &Bound<'_, PyString>, options: &Options) -> PyResult<Self> {
+    fn new(client: &NativeClient, name: &Bound<'_, PyAny>, options: &Options) -> PyResult<Self> {
         let (client, name) = (Arc::clone(&client.0), parse_name(name)?);
         Ok(Self(Arc::new(Request { client, name, options: options.0.clone() })))
     }

@@ -101,6 +101,15 @@ fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyRes
         fields.set_item("reason", reason.as_str())
     };
     Ok(match error {
+        Error::AlreadyDone { last, next_in, .. } => {
+            fields.set_item("token", last.token.get())?;
+            fields.set_item("host", &last.info.host)?;
+            fields.set_item("pid", last.info.pid)?;
+            fields.set_item("label", last.info.label.as_deref())?;
+            fields.set_item("ended_ago", last.ended_ago.as_secs_f64())?;
+            fields.set_item("next_in", next_in.as_secs_f64())?;
+            "AlreadyDone"
+        }
         Error::Closed => "ClientClosed",
         Error::Fenced { token, newest, .. } => {
             fields.set_item("token", token.get())?;

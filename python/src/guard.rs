@@ -257,7 +257,9 @@ impl NativeGuard {
         Ok(())
     }
 
-    fn release(&self) -> Option<Verb> {
+    /// Releases the lease. `done` says that the run under it has succeeded.
+    #[pyo3(signature = (done = false))]
+    fn release(&self, done: bool) -> Option<Verb> {
         let slot = Arc::clone(&self.0.shared().ok()?.0);
         if self.0.is_let_go.swap(true, Ordering::AcqRel) {
             return None;
@@ -267,6 +269,7 @@ impl NativeGuard {
         let verb = Verb::new(async move {
             let _turn = leaving.0.turn.lock().await;
             match leaving.0.let_go() {
+                Some(Lease::Plain(guard)) if done => guard.done().await?,
                 Some(Lease::Plain(guard)) => guard.release().await?,
                 Some(Lease::Leader(leadership)) => leadership.resign().await?,
                 None => {}

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use leasehold::error::InvalidInput;
 use leasehold::lease::Mode;
-use leasehold::process::MadeIn;
+use leasehold::process::PerProcess;
 use leasehold::{LeaseOptions, LockName};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use crate::client::{Client, NativeClient};
 use crate::done::Done;
@@ -16,55 +15,30 @@ use crate::errors::{Failure, refused};
 use crate::options::{Options, maybe_span, parse_name, whole};
 use crate::verb::Verb;
 
-/// The kind of lock that is requested.
-#[derive(Clone)]
-enum Kind {
-    Mutex,
-    Multi(Vec<LockName>),
-    Permits { count: u32, capacity: u32 },
-    Read,
-    Write,
-}
+/// How a client makes a lock of the requested kind.
+type Make = Box<dyn Fn(&leasehold::Client) -> leasehold::Lock + Send + Sync>;
 
 struct Request {
     client: Arc<Client>,
     name: LockName,
-    kind: Kind,
+    make: Make,
     options: LeaseOptions,
-    /// The lock, for the process in which it was first used.
-    made: OnceLock<(MadeIn, leasehold::Lock)>,
+    /// A forked child makes the lock anew.
+    made: PerProcess<OnceLock<leasehold::Lock>>,
 }
 
 impl Request {
     /// The lock of this process; the first verb of a client connects.
-    async fn lock(&self) -> Result<leasehold::Lock, Failure> {
+    async fn lock(&self) -> Result<&leasehold::Lock, Failure> {
         let client = &self.client.here().await?.client;
-        if let Some((made_in, lock)) = self.made.get()
-            && !made_in.is_another()
-        {
-            return Ok(lock.clone());
-        }
-        let name = &self.name;
-        let lock = match &self.kind {
-            Kind::Mutex => client.mutex(name),
-            Kind::Multi(names) => client.multi(names),
-            Kind::Permits { count, capacity } => client.semaphore(name, *capacity).permits(*count),
-            Kind::Read => client.rwlock(name).read(),
-            Kind::Write => client.rwlock(name).write(),
-        };
-        let lock = lock.options(self.options.clone());
-        // In a forked child of a process that has used the lock, `set` fails; the child makes the
-        // lock anew on each call.
-        let _ = self.made.set((MadeIn::this(), lock.clone()));
-        Ok(lock)
+        let make = || (self.make)(client).options(self.options.clone());
+        Ok(self.made.this().get_or_init(make))
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        if let Some(made) = self.made.take() {
-            crate::process::drop_detached(made);
-        }
+        crate::process::drop_detached(std::mem::take(&mut self.made));
     }
 }
 
@@ -73,9 +47,9 @@ impl Drop for Request {
 pub(crate) struct NativeLock(Arc<Request>);
 
 impl NativeLock {
-    fn of(client: &NativeClient, name: LockName, kind: Kind, options: &Options) -> Self {
+    fn of(client: &NativeClient, name: LockName, options: &Options, make: Make) -> Self {
         let (client, options) = (Arc::clone(&client.0), options.0.clone());
-        Self(Arc::new(Request { client, name, kind, options, made: OnceLock::new() }))
+        Self(Arc::new(Request { client, name, make, options, made: PerProcess::new() }))
     }
 }
 
@@ -85,41 +59,46 @@ impl NativeLock {
     #[new]
     fn new(
         client: &NativeClient,
-        name: &Bound<'_, PyString>,
+        name: &Bound<'_, PyAny>,
         kind: &str,
         options: &Options,
     ) -> PyResult<Self> {
-        let kind = match kind {
-            "read" => Kind::Read,
-            "write" => Kind::Write,
-            _ => Kind::Mutex,
+        let name = parse_name(name)?;
+        let of = name.clone();
+        let make: Make = match kind {
+            "read" => Box::new(move |client| client.rwlock(&of).read()),
+            "write" => Box::new(move |client| client.rwlock(&of).write()),
+            _ => Box::new(move |client| client.mutex(&of)),
         };
-        Ok(Self::of(client, parse_name(name)?, kind, options))
+        Ok(Self::of(client, name, options, make))
     }
 
     #[staticmethod]
     fn permits(
         client: &NativeClient,
-        name: &Bound<'_, PyString>,
+        name: &Bound<'_, PyAny>,
         count: &Bound<'_, PyAny>,
         capacity: &Bound<'_, PyAny>,
         options: &Options,
     ) -> PyResult<Self> {
         let (count, capacity) = (whole(count, "permits", 1)?, whole(capacity, "capacity", 1)?);
         Mode::Permits { count, capacity }.check().map_err(refused)?;
-        Ok(Self::of(client, parse_name(name)?, Kind::Permits { count, capacity }, options))
+        let name = parse_name(name)?;
+        let of = name.clone();
+        let make: Make = Box::new(move |client| client.semaphore(&of, capacity).permits(count));
+        Ok(Self::of(client, name, options, make))
     }
 
     #[staticmethod]
     fn multi(
         client: &NativeClient,
-        names: Vec<Bound<'_, PyString>>,
+        names: Vec<Bound<'_, PyAny>>,
         options: &Options,
     ) -> PyResult<Self> {
         let names = names.iter().map(parse_name).collect::<PyResult<Vec<_>>>()?;
         let none = || refused(InvalidInput::new("names", "no names: give at least one"));
         let first = names.first().cloned().ok_or_else(none)?;
-        Ok(Self::of(client, first, Kind::Multi(names), options))
+        Ok(Self::of(client, first, options, Box::new(move |client| client.multi(&names))))
     }
 
     #[getter]

@@ -14,7 +14,7 @@ use crate::errors::refused;
 /// The longest duration, 100 years: a longer one counts as this.
 const LONGEST: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// The longest ttl and `min_hold`, in seconds.
+/// The longest ttl and `min_hold`, in seconds. The longest `once_per` has 366 days.
 const DAY: f64 = 86_400.0;
 
 /// Reads a duration: seconds, or a `timedelta`, or `None`.
@@ -81,9 +81,12 @@ pub(crate) fn whole(value: &Bound<'_, PyAny>, what: &'static str, least: u32) ->
 }
 
 /// Reads the name of a lock.
-pub(crate) fn parse_name(name: &Bound<'_, PyString>) -> PyResult<LockName> {
-    let text = name.to_cow()?;
-    LockName::new(&*text).map_err(refused)
+pub(crate) fn parse_name(name: &Bound<'_, PyAny>) -> PyResult<LockName> {
+    let Ok(text) = name.cast::<PyString>() else {
+        let text = format!("a name is str, not {}", name.get_type().name()?);
+        return Err(PyTypeError::new_err(text));
+    };
+    LockName::new(&*text.to_cow()?).map_err(refused)
 }
 
 /// The version of the workspace.
@@ -100,12 +103,14 @@ pub(crate) struct Options(pub(crate) LeaseOptions);
 #[pymethods]
 impl Options {
     #[new]
-    #[pyo3(signature = (ttl, renew, max_hold, min_hold, label))]
+    #[pyo3(signature = (*, ttl = None, renew = true, max_hold = None, min_hold = None,
+                        once_per = None, label = None))]
     fn new(
         ttl: Option<&Bound<'_, PyAny>>,
         renew: bool,
         max_hold: Option<&Bound<'_, PyAny>>,
         min_hold: Option<&Bound<'_, PyAny>>,
+        once_per: Option<&Bound<'_, PyAny>>,
         label: Option<String>,
     ) -> PyResult<Self> {
         let mut options = LeaseOptions::default();
@@ -115,6 +120,8 @@ impl Options {
         options.renewal = if renew { Renewal::Auto } else { Renewal::Off };
         options.max_hold = maybe_span(max_hold, "max_hold")?;
         options.min_hold = span_within(min_hold, "min_hold", (0.0, DAY), "give at most 24 h")?;
+        let year = (0.0, 366.0 * DAY);
+        options.once_per = span_within(once_per, "once_per", year, "give at most 366 days")?;
         options.label = label;
         options.check().map_err(refused)?;
         Ok(Self(options))

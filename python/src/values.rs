@@ -4,24 +4,14 @@ use leasehold::FencingToken;
 use leasehold::admin::{Holder, Status};
 use leasehold::election::Leader;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
-static HOLDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static STATUS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static LEADER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-fn class<'py>(
-    py: Python<'py>,
-    slot: &'static PyOnceLock<Py<PyAny>>,
-    name: &str,
-) -> PyResult<&'py Bound<'py, PyAny>> {
-    let found = || Ok::<_, PyErr>(py.import("leasehold.values")?.getattr(name)?.unbind());
-    Ok(slot.get_or_try_init(py, found)?.bind(py))
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("leasehold.values")?.getattr(name)
 }
 
 pub(crate) fn holder<'py>(py: Python<'py>, holder: &Holder) -> PyResult<Bound<'py, PyAny>> {
-    class(py, &HOLDER, "Holder")?.call1((
+    class(py, "Holder")?.call1((
         holder.id.to_string(),
         holder.mode.as_str(),
         holder.token.map(FencingToken::get),
@@ -39,9 +29,9 @@ pub(crate) fn status<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'p
     let holders = PyTuple::new(py, holders)?;
     let held_back = PyTuple::new(py, &status.held_back)?;
     let is_free = status.is_free();
-    class(py, &STATUS, "Status")?.call1((holders, status.waiting, is_free, held_back))
+    class(py, "Status")?.call1((holders, status.waiting, is_free, held_back))
 }
 
 pub(crate) fn leader<'py>(py: Python<'py>, leader: &Leader) -> PyResult<Bound<'py, PyAny>> {
-    class(py, &LEADER, "Leader")?.call1((&leader.value, leader.token.get()))
+    class(py, "Leader")?.call1((&leader.value, leader.token.get()))
 }

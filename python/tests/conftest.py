@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from leasehold import Client, Memory
+from leasehold import Client, Guard, Memory
 
 PATIENCE = 300.0
 """Seconds after which a test gives up, generous for a busy machine."""
@@ -34,8 +34,7 @@ class Redis:
 
     def __init__(self, *words: str) -> None:
         self.directory = tempfile.mkdtemp()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+        with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.patient_url = f"{self.url}?timeout=20s"
@@ -49,6 +48,14 @@ class Redis:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         with socket.socket() as asked:
             eventually(lambda: asked.connect_ex(("127.0.0.1", self.port)) == 0)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         self.process.kill()
@@ -67,6 +74,15 @@ def forward(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         sink.shutdown(socket.SHUT_WR)
 
+
+THREAD = """
+import sys
+from leasehold import Client
+with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
+    with open(sys.argv[3], "a") as file:
+        file.write(f"thread {guard.token}\\n")
+"""
+"""Notes the token of its grant in a file."""
 
 OVERLOAD = "late: a pause or an overload"
 """The end of the line that a busy machine may cause."""
@@ -89,6 +105,20 @@ class Processes:
             complaints = [line for line in said.splitlines() if not line.endswith(OVERLOAD)]
             assert (process.returncode, complaints) == (0, [])
 
+    def in_turn(
+        self, url: str, name: str, order: Path, programs: dict[str, list[str]], asked: str
+    ) -> list[tuple[str, int]]:
+        """The kinds and tokens of a thread and of programs that ask one after the other, in the
+        order of their grants."""
+        with Client(url) as client, client.lock(name, ttl=PATIENCE) as guard:
+            for kind in asked.split():
+                self.start(*programs[kind])
+                eventually(lambda: client.lock(name).status().waiting == self.count)
+        self.join()
+        told = [line.split() for line in order.read_text().splitlines()]
+        assert [kind for kind, _ in told] == asked.split()
+        return [("thread", guard.token), *((kind, int(token)) for kind, token in told)]
+
     def end(self) -> None:
         for process in self._started:
             process.kill()
@@ -109,8 +139,7 @@ class Postgres:
         if self.user is not None:
             shutil.chown(self.directory, self.user)
         data = f"{self.directory}/data"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+        with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"postgres://app@127.0.0.1:{port}/postgres?sslmode=disable"
         begin = [programs / "initdb", "-U", "app", "-A", "trust", "--no-sync", "-D", data]
@@ -218,6 +247,12 @@ def program(tmp_path: Path) -> Program:
         return ended
 
     return run  # type: ignore[return-value]
+
+
+def lose(client: Client, guard: Guard) -> str | None:
+    """Takes a lease away from its holder, and returns the reason that it is told."""
+    assert client.admin.revoke(guard.name, guard.token, now=True)
+    return guard.wait_lost(PATIENCE)
 
 
 def eventually(what: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis as driver
 
 from conftest import Redis
 from leasehold import (
@@ -91,6 +92,8 @@ def test_a_wrong_type_is_a_type_error(
         (lambda c: c.lock("a", max_hold=float("inf")), "max_hold is inf"),
         (lambda c: c.lock("a", min_hold=float("nan")), "min_hold is nan"),
         (lambda c: c.lock("a", min_hold=2, max_hold=1), "longer than the max_hold"),
+        (lambda c: c.lock("a", once_per=367 * 86400), "give at most 366 days"),
+        (lambda c: c.multi(["a", "b"], once_per=1).acquire(), "a mutex of one name"),
         (lambda c: c.lock("a", label="a\nb"), "control character"),
         (lambda c: c.rwlock(""), "is empty"),
         (lambda c: c.semaphore("a", 0), "capacity is 0"),
@@ -151,8 +154,6 @@ def test_no_server_is_an_error_of_connections(tmp_path: object) -> None:
 
 
 def test_a_wrong_password_is_denied_and_shown_nowhere(own_redis: Redis) -> None:
-    import redis as driver
-
     admin = driver.Redis(port=own_redis.port)
     admin.execute_command("ACL", "SETUSER", "u", "on", ">sesame", "~*", "&*", "+@all")
     admin.close()
@@ -174,8 +175,6 @@ def test_another_capacity_is_told_as_what_it_is(redis: Redis, name: str) -> None
 
 
 def test_a_store_that_is_full_is_told_as_what_it_is(own_redis: Redis, name: str) -> None:
-    import redis as driver
-
     with Client(own_redis.url) as client, driver.Redis(port=own_redis.port) as admin:
         client.connect()
         admin.config_set("maxmemory", 1)

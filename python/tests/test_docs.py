@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,15 @@ def programs() -> list[object]:
             line = text[: block.start()].count("\n") + 1
             found.append(pytest.param(block[1] + hidden, id=f"{page}:{line} {headings[-1]}"))
     return found
+
+
+def test_the_command_of_the_readme_would_install_the_package(tmp_path: Path) -> None:
+    (found,) = re.findall(r"`(pip install \./[^`]*)`", (ROOT / "README.md").read_text())
+    (tmp_path / "leasehold").symlink_to(ROOT)
+    words = [*found.split(), "--dry-run", "--no-index", "--no-deps", "--no-build-isolation"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ended = finished(sys.executable, "-m", *words, cwd=tmp_path, env={**os.environ, "PATH": path})
+    assert "Would install leasehold-lock-" in ended.stdout, ended.stderr
 
 
 @pytest.mark.parametrize("text", programs())

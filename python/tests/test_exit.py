@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -137,25 +136,18 @@ def test_only_an_end_by_which_python_cleans_up_releases(
 
 def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(own_redis: Redis, name: str) -> None:
     text = BEGIN + "guard = client.lock(name).acquire()\nprint('held', flush=True)\ninput()\n"
-    process = subprocess.Popen(
-        [sys.executable, "-c", text, own_redis.url, name],
-        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
-        text=True,
-    )
+    words, pipe = [sys.executable, "-c", text, own_redis.url, name], subprocess.PIPE
+    process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    os.kill(own_redis.process.pid, signal.SIGSTOP)
-    try:
+    with own_redis.paused():
         process.communicate("\n", timeout=PATIENCE)
-        assert process.returncode == 0
-    finally:
-        os.kill(own_redis.process.pid, signal.SIGCONT)
+    assert process.returncode == 0
 
 
 def test_a_killed_program_leaves_its_lease_to_the_ttl(redis: Redis, name: str) -> None:
     text = BEGIN + "guard = client.lock(name, ttl=0.5).acquire()\nos.kill(os.getpid(), 9)\n"
-    ended = finished(sys.executable, "-c", text, redis.url, name)
-    assert ended.returncode == -signal.SIGKILL
+    assert finished(sys.executable, "-c", text, redis.url, name).returncode == -signal.SIGKILL
     with Client(redis.url) as client:
         eventually(lambda: client.lock(name).status().is_free)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import redis as driver
 
-from conftest import PATIENCE, Processes, Redis, eventually
-from leasehold import Client
+from conftest import THREAD, Processes, Redis
 
 ADD = """
 import sys
@@ -20,32 +19,15 @@ with open(counter, "w") as file:
 """
 """Adds one to the number in a file, without a lock."""
 
-IN_TURN = """
-import sys
-from leasehold import {client} as Client
-def note(guard):
-    with open(sys.argv[3], "a") as file:
-        file.write(f"{kind} {{guard.token}}\\n")
-"""
-
-THREAD = (
-    IN_TURN.format(client="Client", kind="thread")
-    + """
-with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
-    note(guard)
-"""
-)
-
-TASK = (
-    IN_TURN.format(client="AsyncClient", kind="task")
-    + """
-import asyncio
+TASK = """
+import asyncio, sys
+from leasehold import AsyncClient
 async def main():
-    async with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
-        note(guard)
+    async with AsyncClient(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
+        with open(sys.argv[3], "a") as file:
+            file.write(f"task {guard.token}\\n")
 asyncio.run(main())
 """
-)
 
 ROUNDS = 5
 """How often each of many processes adds one."""
@@ -75,18 +57,13 @@ def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
 ) -> None:
     url, order = redis.patient_url, tmp_path / "order"
     note = f"echo command $LEASEHOLD_TOKEN >> {order}"
-    run = [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note]
-    thread, task = ([sys.executable, "-c", text, url, name, str(order)] for text in (THREAD, TASK))
-    asked = [run, thread, task, run, task, thread, run]
-    with Client(url) as client, client.lock(name, ttl=PATIENCE) as guard:
-        for words in asked:
-            processes.start(*words)
-            eventually(lambda: client.lock(name).status().waiting == processes.count)
-    processes.join()
-    kinds = {id(run): "command", id(thread): "thread", id(task): "task"}
-    told = [line.split() for line in order.read_text().splitlines()]
-    assert [kind for kind, _ in told] == [kinds[id(words)] for words in asked]
-    tokens = [guard.token, *(int(token) for _, token in told)]
+    programs = {
+        "command": [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note],
+        "thread": [sys.executable, "-c", THREAD, url, name, str(order)],
+        "task": [sys.executable, "-c", TASK, url, name, str(order)],
+    }
+    asked = "command thread task command task thread command"
+    tokens = [token for _, token in processes.in_turn(url, name, order, programs, asked)]
     assert tokens == sorted(set(tokens))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
 import pickle
 import socket
 import sys
@@ -17,8 +18,9 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from conftest import PATIENCE, Postgres, Program, Redis, eventually, forward
+from conftest import PATIENCE, Postgres, Program, Redis, eventually, forward, lose
 from leasehold import (
+    AlreadyDone,
     Client,
     ClientClosed,
     Event,
@@ -146,8 +148,7 @@ def test_a_second_release_is_nothing_and_other_verbs_say_released(
 
 def test_a_lost_lease_is_told_once_and_at_the_end_of_the_block(client: Client, name: str) -> None:
     with pytest.raises(LeaseLost) as caught, client.lock(name) as guard:
-        assert client.admin.revoke(name, guard.token, now=True)
-        assert guard.wait_lost(PATIENCE) == "revoked"
+        assert lose(client, guard) == "revoked"
         assert not guard.is_held and guard.loss == "revoked"
         with pytest.raises(LeaseLost):
             guard.ensure_held()
@@ -159,8 +160,7 @@ def test_a_block_that_fails_by_itself_keeps_its_error_and_notes_the_loss(
     client: Client, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ZeroDivisionError) as caught, client.lock(name) as guard:
-        client.admin.revoke(name, guard.token, now=True)
-        guard.wait_lost(PATIENCE)
+        lose(client, guard)
         raise ZeroDivisionError
     notes = getattr(caught.value, "__notes__", ["revoked"])
     assert "revoked" in notes[0]
@@ -216,8 +216,7 @@ def test_a_callback_that_exits_does_not_keep_others_from_being_called() -> None:
         guards[0].on_lost(lambda reason: sys.exit(1))
         guards[1].on_lost(told.append)
         for guard in guards:
-            client.admin.revoke(guard.name, guard.token, now=True)
-            guard.wait_lost(PATIENCE)
+            lose(client, guard)
         eventually(lambda: told == ["revoked"])
 
 
@@ -234,8 +233,7 @@ def test_a_filter_of_the_logger_that_fails_keeps_no_listener_from_being_called(
         with Client(Memory(), on_event=lambda event: told.append(event.kind)) as client:
             guards = [client.lock(name).acquire() for name in "ab"]
             for guard in guards:
-                client.admin.revoke(guard.name, guard.token, now=True)
-                guard.wait_lost(PATIENCE)
+                lose(client, guard)
             eventually(lambda: told.count("lost") == 2)
     finally:
         logger.removeFilter(fails)
@@ -390,8 +388,7 @@ def test_who_leads_is_seen_and_follows_what_it_says(client: Client, name: str) -
 
 
 def test_a_job_is_run_by_one_and_skipped_by_the_others(client: Client, name: str) -> None:
-    job = client.job(name, min_hold=60)
-    ran: list[int] = []
+    job, ran = client.job(name, min_hold=60), list[int]()
 
     @job
     def nightly(number: int) -> int:
@@ -402,6 +399,43 @@ def test_a_job_is_run_by_one_and_skipped_by_the_others(client: Client, name: str
     assert nightly(7) == 7
     assert nightly(8) is None and job.run(ran.append, 9) is None
     assert ran == [7]
+
+
+def test_a_run_that_succeeded_is_enough_on_every_machine_until_its_span_is_over(
+    client: Client, store: str | Memory, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.lock(name, once_per=3600, label="nightly") as guard:
+        assert client.lock(name, once_per=3600).try_acquire() is None
+    with Client(store, once_per=3600) as another, caplog.at_level(logging.INFO, "leasehold"):
+        with pytest.raises(AlreadyDone, match=r"done .* ago by .*nightly.*; next ") as caught:
+            another.lock(name).acquire()
+        done, ran = caught.value, list[int]()
+        assert (done.name, done.token, done.label) == (name, guard.token, "nightly")
+        assert done.host and done.pid == os.getpid() and 0 <= done.ended_ago < PATIENCE
+        assert 3600 - PATIENCE < done.next_in <= 3600
+        another.job(name).run(ran.append, 1)
+        another.synchronized(name, skip=True)(ran.append)(2)
+        assert sum(": done " in message for message in caplog.messages) == 2
+        again = another.job(name, once_per=0.001)
+        eventually(lambda: again.run(ran.append, 3) or ran)
+        assert ran == [3]
+
+
+def test_a_run_that_ended_without_success_leaves_nothing(
+    client: Client, store: str | Memory, name: str
+) -> None:
+    lock = client.lock(name, once_per=3600)
+    with pytest.raises(ZeroDivisionError), lock:
+        raise ZeroDivisionError
+    lock.acquire().release()
+    with pytest.raises(LeaseLost), lock as guard:
+        assert lose(client, guard) == "revoked"
+    with pytest.raises(LeaseLost), client.lock(name, once_per=3600, max_hold=0.1) as guard:
+        assert guard.wait_lost(PATIENCE) == "held_too_long"
+    with Client(store) as another:
+        another.lock(name, once_per=3600).acquire(timeout=PATIENCE).done()
+    with pytest.raises(AlreadyDone):
+        lock.try_acquire()
 
 
 def test_a_decorator_names_the_lock_by_argument(client: Client, name: str) -> None:
@@ -501,8 +535,7 @@ def test_events_are_told_and_what_matters_is_logged(
     told: list[Event] = []
     with Client(store, on_event=told.append) as client:
         with pytest.raises(LeaseLost), client.lock(name, label="me") as guard:
-            client.admin.revoke(name, guard.token, now=True)
-            guard.wait_lost(PATIENCE)
+            lose(client, guard)
         eventually(lambda: any(event.kind == "lost" for event in told))
     kinds = [event.kind for event in told if event.name == name and event.kind != "round_trip"]
     assert kinds[0] == "granted" and "lost" in kinds
@@ -515,13 +548,16 @@ def test_events_are_told_and_what_matters_is_logged(
     assert logging.getLogger("leasehold").handlers == []
 
 
-def test_who_waits_for_what_its_process_holds_is_warned(
+def test_who_waits_for_what_its_process_holds_is_warned_once(
     client: Client, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with client.lock(name), pytest.raises(LockTimeout) as caught:
-        client.lock(name).acquire(timeout=0.05)
-    assert caught.value.own
-    eventually(lambda: any("guard.reenter" in record.message for record in caplog.records))
+    with pytest.raises(LeaseLost), client.lock(name) as guard:
+        for _ in range(2):
+            with pytest.raises(LockTimeout):
+                client.lock(name).acquire(timeout=0.05)
+        lose(client, guard)
+    eventually(lambda: any("was lost" in message for message in caplog.messages))
+    assert sum("guard.reenter" in message for message in caplog.messages) == 1
 
 
 def test_a_guard_is_released_after_a_renewal_by_another_thread(client: Client, name: str) -> None:

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import redis as driver
 
-from conftest import PATIENCE, Processes, Redis, eventually
+from conftest import THREAD, Processes, Redis, eventually
 from leasehold import Client
 
 PROGRAM = str(Path(__file__).with_name("protocol_client.py"))
-
-IN_TURN = """
-import sys
-from leasehold import Client
-with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
-    with open(sys.argv[3], "a") as file:
-        file.write(f"ours {guard.token}\\n")
-"""
 
 
 def number(token: int) -> int:
@@ -31,20 +23,15 @@ def test_it_stands_in_one_queue_with_the_command_and_with_us(
 ) -> None:
     url, order = own_redis.patient_url, tmp_path / "order"
     note = f"echo command $LEASEHOLD_TOKEN >> {order}"
-    run = [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note]
-    ours = [sys.executable, "-c", IN_TURN, url, name, str(order)]
-    theirs = [sys.executable, PROGRAM, own_redis.url, name, str(order)]
-    asked = [theirs, ours, run, theirs, run, ours, theirs, theirs]
-    with Client(url) as client, client.lock(name, ttl=PATIENCE) as guard:
-        for words in asked:
-            processes.start(*words)
-            eventually(lambda: client.lock(name).status().waiting == processes.count)
-    processes.join()
-    kinds = {id(run): "command", id(ours): "ours", id(theirs): "protocol"}
-    told = [line.split() for line in order.read_text().splitlines()]
-    assert [kind for kind, _ in told] == [kinds[id(words)] for words in asked]
-    numbers = [int(token) if kind == "protocol" else number(int(token)) for kind, token in told]
-    assert [number(guard.token), *numbers] == sorted({number(guard.token), *numbers})
+    programs = {
+        "command": [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note],
+        "thread": [sys.executable, "-c", THREAD, url, name, str(order)],
+        "protocol": [sys.executable, PROGRAM, own_redis.url, name, str(order)],
+    }
+    asked = "protocol thread command protocol command thread protocol protocol"
+    told = processes.in_turn(url, name, order, programs, asked)
+    numbers = [token if kind == "protocol" else number(token) for kind, token in told]
+    assert numbers == sorted(set(numbers))
     with driver.Redis(port=own_redis.port) as r:
         assert r.keys() == [b"lh:%token"], "nothing else is left"
 

@@ -185,8 +185,7 @@ def test_the_store_is_the_server_of_the_client() -> None:
         (async_driver.Redis(host="::1"), "redis://[::1]:6379"),
     ]:
         assert url_of(client) == url + tail
-    known = driver.Redis("h", ssl=True, ssl_ca_certs="/a b")
-    assert url_of(known).endswith("&ca=%2Fa+b")
+    assert url_of(driver.Redis("h", ssl=True, ssl_ca_certs="/a b")).endswith("&ca=%2Fa+b")
     with pytest.raises(InvalidInput, match="ssl_ca_certs"):
         url_of(driver.Redis("h", ssl=True, ssl_cert_reqs="none"))
 
@@ -209,8 +208,7 @@ def test_the_asyncio_twin_does_the_same(redis: Redis, name: str) -> None:
             assert await r.pttl(name) > 25_000
         with pytest.raises(LockError):
             await lock.release()
-        waiting = asyncio.create_task(AsyncLock(r, name).acquire())
-        assert await waiting is True
+        assert await asyncio.create_task(AsyncLock(r, name).acquire()) is True
         assert await r.exists(name) == 1
         await r.delete(name)
         await r.aclose()

@@ -42,12 +42,8 @@ except TimeoutError as error:
 
 def told(text: str, redis: Redis, name: str) -> str:
     with Client(redis.url) as client, client.lock(name) as guard:
-        process = subprocess.Popen(
-            [sys.executable, "-c", WAITS + text, redis.url, name],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words, pipe = [sys.executable, "-c", WAITS + text, redis.url, name], subprocess.PIPE
+        process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
         eventually(lambda: client.lock(name).status().waiting == 1)
         os.kill(process.pid, signal.SIGINT)
         try:
