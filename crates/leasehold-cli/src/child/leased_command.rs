@@ -130,6 +130,12 @@ impl<'a> LeasedCommand<'a> {
                     // lease would be renewed for ever.
                     self.link.wake();
                     self.link.order(Order::Deadline { until: valid_until.since_origin() }).await;
+                    if !self.connection.verbosity.verbose
+                        && self.since.elapsed() > self.guard.validity()
+                        && let Some(text) = self.connection.events.take_warning()
+                    {
+                        self.remark(format_args!("warning: {text}"));
+                    }
                 }
                 signal = self.connection.signals.next() => self.pass_on(signal).await,
                 () = sleep_until(self.watch.due()) => match self.watch.check(CLOCK.now()) {
@@ -207,13 +213,12 @@ impl<'a> LeasedCommand<'a> {
             }
             EndReason::Overdue if self.loss.is_some() => {}
             EndReason::Over | EndReason::Overdue => {
-                let (why, cause) = match self.spec.max_hold {
-                    // The limit is the cause even if the guardian notices it late: no renewal goes
-                    // beyond the limit.
-                    Some(limit) if self.since.elapsed() >= limit.span => {
-                        (format!("{limit} is over"), String::new())
-                    }
-                    Some(_) | None => {
+                // The limit is the cause even if the guardian notices it late: no renewal goes
+                // beyond the limit.
+                let is_over = |limit: &&Limit| self.since.elapsed() >= limit.span;
+                let (why, cause) = match self.spec.max_hold.filter(is_over) {
+                    Some(limit) => (format!("{limit} is over"), String::new()),
+                    None => {
                         let left = show_duration(self.guard.validity());
                         let why = format!("the lease ends in {left} and is not renewed");
                         (why, self.why_not_renewed(LossReason::Expired))

@@ -78,12 +78,14 @@ pub(crate) async fn until_asked<'a>(
     let stdin = Stdin::of_this_process();
     stdin.explain(name, verbosity);
     let over_at = limit.map(|limit| CLOCK.now() + limit.span);
+    let signal = async { while !is_end(connection.signals.next().await) {} };
     let reached = tokio::select! {
         biased;
         _ = guard.lost() => None,
         () = sleep_until(over_at) => limit,
         () = end_of(process) => None,
-        () = asked_to_end(connection, stdin) => None,
+        () = end_of_stdin(), if !matches!(stdin, Stdin::Null) => None,
+        () = signal => None,
     };
     verbosity.detail(format_args!("{name}: held for {}", show_duration(since.elapsed())));
     Ok(reached)
@@ -97,26 +99,20 @@ pub(crate) fn let_go(
     released: leasehold::Result<()>,
     reached: Option<&Limit>,
 ) -> Outcome {
-    let lost_because = match &released {
-        Err(Error::Lost { reason, .. }) => connection.events.why_not_renewed(names, *reason),
-        Ok(()) | Err(_) => String::new(),
-    };
-    match released {
-        Ok(()) => match reached {
-            Some(limit) => Err(Failure::new(LOST, format!("{}: {limit} is over", joined(names)))),
-            None => Ok(0),
-        },
-        Err(error) => {
-            let mut failure = Failure::from(error);
-            failure.message += &lost_because;
-            // The lease was held until the end, so this is a success, even if the store did not
-            // answer the release.
-            if failure.exit == LOST {
-                Err(failure)
-            } else {
-                connection.verbosity.failure(&failure);
-                Ok(0)
-            }
+    match (released, reached) {
+        (Ok(()), None) => Ok(0),
+        (Ok(()), Some(limit)) => {
+            Err(Failure::new(LOST, format!("{}: {limit} is over", joined(names))))
+        }
+        (Err(ref error @ Error::Lost { reason, .. }), _) => {
+            let why = connection.events.why_not_renewed(names, reason);
+            Err(Failure::new(LOST, format!("{error}{why}")))
+        }
+        // The lease was held until the end, so this is a success, even if the store did not answer
+        // the release.
+        (Err(error), _) => {
+            connection.verbosity.failure(&error.into());
+            Ok(0)
         }
     }
 }
@@ -152,14 +148,6 @@ impl Stdin {
             )),
             Self::Terminal => verbosity.remark(format_args!("{name}: held until Ctrl-D")),
         }
-    }
-}
-
-async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
-    let signal = async { while !is_end(connection.signals.next().await) {} };
-    tokio::select! {
-        () = end_of_stdin(), if !matches!(stdin, Stdin::Null) => {}
-        () = signal => {}
     }
 }
 

@@ -25,6 +25,8 @@ struct Reasons {
     waits: BTreeMap<LockName, WaitReason>,
     /// The reason why the lease of a name is not renewed.
     overdue: BTreeMap<LockName, String>,
+    /// The warnings that were not taken yet.
+    warnings: Vec<String>,
 }
 
 /// The reason of a wait.
@@ -61,6 +63,7 @@ impl LeaseEvents {
                 self.state().overdue.remove(lease.name);
                 self.0.renewed.notify_one();
             }
+            Event::Warning { text, .. } => self.state().warnings.push(text.to_owned()),
             _ => {}
         }
     }
@@ -72,6 +75,12 @@ impl LeaseEvents {
     /// Completes when a lease was renewed.
     pub(crate) async fn renewed(&self) {
         self.0.renewed.notified().await;
+    }
+
+    /// The warning that a restart of a server forgets its locks, once.
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        let mut state = self.state();
+        state.warnings.drain(..).find(|it| it.contains("a restart forgets who holds what"))
     }
 
     /// The first of these names for which the client waits, and the reason.

@@ -118,7 +118,7 @@ fn a_holder_and_a_waiter_read_the_file_of_the_password_again() {
         command
     };
     write("old").unwrap();
-    let script = ["--ttl", "3s", "--", "sh", "-c", "echo held; cat"];
+    let script = ["-q", "--ttl", "3s", "--", "sh", "-c", "echo held; cat"];
     let mut holder = Background::fed(run(&[&["run", "x"], &script[..]].concat()));
     assert_eq!(holder.line(), "held");
     let waiter = Background::start(run(&["run", "x", "-q", "--", "true"]));
@@ -181,8 +181,7 @@ fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
 fn ctrl_c_ends_the_wait_for_a_server_that_is_not_told_of_the_release() {
     let mut place = Place::on_redis();
     place.url = format!("redis://127.0.0.1:{}/?timeout=300ms", server(&place).port());
-    let mut running = Background::fed(place.shell("x", &["-v"], "echo held; cat"));
-    assert_eq!(running.line(), "held");
+    let mut running = place.holder("x", &["-v"]);
     server(&place).stop().unwrap();
     running.close_stdin();
     while !running.error_line().contains("x: held for") {}

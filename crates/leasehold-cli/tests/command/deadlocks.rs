@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::blocking::wait;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Background, Place, until};
 
 on_each_store!(
     clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it,
@@ -80,8 +80,7 @@ fn clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_i
     assert!(remedy.contains("--wait"), "{remedy}");
     assert_eq!(place.end(&["doctor", "-q", "--strict"]).code, Some(1));
 
-    let token = place.token("a").unwrap();
-    ended(place.leasehold(&["revoke", "a", &token])).assert_silent(0);
+    place.revoke("a", &[]);
     let outcomes = clients.into_iter().map(|client| client.join().unwrap().is_ok());
     assert_eq!(outcomes.collect::<Vec<_>>(), [false, true, true]);
 }
@@ -89,8 +88,7 @@ fn clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_i
 fn a_script_that_waits_for_one_at_work_is_left_alone(place: &Place) {
     let mut worker = place.holder("b", &[]);
     let script = nested(place, "a", "b");
-    let behind = Background::start(place.shell("a", &["-q"], "true"));
-    waiting(place, "a");
+    let behind = place.waiter("a", &["-q"], "true");
     let waits = || place.show("a")["waiters"][0]["waited_seconds"].as_f64() > Some(11.0);
     until("it has waited for long", waits);
     assert_eq!(deadlocks(place)[0].0, "ok");

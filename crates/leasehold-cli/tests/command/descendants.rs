@@ -41,9 +41,7 @@ fn last_beat(place: &Place) -> u128 {
 }
 
 pub(crate) fn next_holder(place: &Place) -> Background {
-    let next = Background::start(place.shell("x", &["-q"], "date +%s%N"));
-    until("the next one waits", || place.show("x")["waiting"] == 1);
-    next
+    place.waiter("x", &["-q"], "date +%s%N")
 }
 
 #[track_caller]
@@ -51,11 +49,6 @@ pub(crate) fn assert_was_alone(place: &Place, mut next: Background) {
     let entered: u128 = next.line().parse().unwrap();
     assert!(last_beat(place) < entered, "the old command still ran when the next one began");
     assert_eq!(next.end().code, Some(0));
-}
-
-fn revoke(place: &Place) {
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token]).assert_silent(0);
 }
 
 on_each_store!(
@@ -74,7 +67,7 @@ fn separate_groups_end_before_the_next_one_begins_when_the_lease_is_revoked(plac
     for script in IN_GROUPS {
         let (holder, beating) = beating(place, &["--kill-after", "500ms"], script);
         let next = next_holder(place);
-        revoke(place);
+        place.revoke("x", &[]);
         holder.end().assert_failed(76, "an operator revoked the lease");
         assert!(is_gone(beating), "{script}");
         assert_was_alone(place, next);
@@ -120,7 +113,7 @@ fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place:
     let mut holder = Background::start(place.shell("x", &["--kill-after", "15s"], script));
     holder.line();
     kill_process(guardian(&holder), Signal::STOP).unwrap();
-    revoke(place);
+    place.revoke("x", &[]);
     let holder = holder.end();
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(76), "told\n"), "{holder:?}");
     assert!(holder.stderr.contains("an operator revoked the lease"), "{holder:?}");
@@ -160,7 +153,7 @@ fn a_guardian_that_does_not_answer_is_not_waited_for(place: &Place) {
     let (holder, first) = beating(place, &["--kill-after", "500ms"], IN_GROUPS[0]);
     let next = next_holder(place);
     hold_still(guardian(&holder));
-    revoke(place);
+    place.revoke("x", &[]);
     holder.end().assert_failed(76, "an operator revoked the lease");
     assert!(is_gone(first));
     assert_was_alone(place, next);
@@ -225,7 +218,7 @@ fn what_has_made_its_own_session_stays() {
     let mut holder = Background::start(place.shell("x", &[], script));
     let daemon = pid(&holder.line());
     until("it has its own session", || getsid(Some(daemon)) == Ok(daemon));
-    revoke(&place);
+    place.revoke("x", &[]);
     holder.end().assert_failed(76, "an operator revoked the lease");
     test_kill_process(daemon).unwrap();
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
@@ -281,7 +274,7 @@ fn while_a_process_of_another_user_runs_nothing_is_released() {
     let script = "exec $NOBODY sh -c 'echo $$; exec sleep 1000'";
     let Some(mut holder) = among_users(&place, &["--kill-after", "100ms"], script) else { return };
     let command = pid(&holder.line());
-    revoke(&place);
+    place.revoke("x", &[]);
     assert!(holder.error_line().contains("an operator revoked the lease"));
     let line = holder.error_line();
     let process = format!("process {} (sleep)", command.as_raw_nonzero());
@@ -300,7 +293,7 @@ fn what_runs_as_another_user_outlives_a_lease_that_is_lost() {
     let script = "exec $NOBODY sh -c 'echo $$; exec sleep 1000'";
     let Some(mut holder) = among_users(&place, &["--ttl", "2s"], script) else { return };
     let command = pid(&holder.line());
-    revoke(&place);
+    place.revoke("x", &[]);
     assert_eq!(ended(place.shell("x", &[], "true")).code, Some(0));
     assert!(!is_gone(command));
     kill_process(command, Signal::KILL).unwrap();

@@ -118,8 +118,7 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
     second.end().assert_silent(0);
     let mut third = leader("three");
     let _open = third.child().stdin.take();
-    let token = place.token("e").unwrap();
-    place.end(&["revoke", "e", &token]).assert_silent(0);
+    place.revoke("e", &[]);
     third.end().assert_failed(76, "an operator revoked the lease");
     assert_eq!(place.end(&["elect", "e", "--show"]).code, Some(1));
 }
@@ -141,8 +140,7 @@ fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_
     assert_eq!(place.read("one"), "leads\n");
     let mut second = stand(place, "two");
     until("it stands by", || place.read("two") == "stands by\n");
-    let token = place.token("e").unwrap();
-    place.end(&["revoke", "e", &token]).assert_silent(0);
+    place.revoke("e", &[]);
     until("it is gone", || !place.path("one").exists());
     assert!(first.child().try_wait().unwrap().is_none(), "its command goes on");
     first.close_stdin();

@@ -29,11 +29,6 @@ fn last_beat(place: &Place) -> u128 {
     beats.into_iter().max().unwrap()
 }
 
-/// When the next holder got the lock.
-fn entry_of_the_next(place: &Place) -> Background {
-    Background::start(place.shell("x", &["-q"], "date +%s%N"))
-}
-
 #[track_caller]
 fn assert_was_alone(place: &Place, mut next: Background) {
     let entered: u128 = next.line().parse().unwrap();
@@ -62,8 +57,7 @@ fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place
     let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], STUBBORN));
     let group = group(&mut holder);
     until("both have begun", || place.path("leader").exists() && place.path("child").exists());
-    let next = entry_of_the_next(place);
-    until("the next one waits", || place.show("x")["waiting"] == 1);
+    let next = place.waiter("x", &["-q"], "date +%s%N");
     holder.signal(Signal::KILL);
     assert_was_alone(place, next);
     until("the group is gone", || group_is_gone(group));
@@ -103,7 +97,7 @@ fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place
     let group = group(&mut holder);
     until("both have begun", || place.path("leader").exists() && place.path("child").exists());
     holder.signal(Signal::STOP);
-    assert_was_alone(place, entry_of_the_next(place));
+    assert_was_alone(place, Background::start(place.shell("x", &["-q"], "date +%s%N")));
     until("the group is gone", || group_is_gone(group));
     // Another client has it now. Late messages of the first one must not affect that client.
     let mut next = place.holder("x", &[]);
@@ -132,7 +126,7 @@ fn a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_rene
 ) {
     let script = "exec 2>/dev/null; trap 'exit 5' TERM; trap 'echo told' USR1
         echo $$; while :; do sleep 0.02; done";
-    let options = ["--ttl", "8s", "--kill-after", "200ms"];
+    let options = ["-q", "--ttl", "8s", "--kill-after", "200ms"];
     let mut holder = Background::start(place.shell("x", &options, script));
     group(&mut holder);
     let guardian = children(holder.pid())[0];
@@ -163,8 +157,7 @@ fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_gu
 
 /// A process that waits for the lock, and its guardian.
 fn waiter(place: &Place) -> (Background, Pid) {
-    let waiter = Background::start(place.shell("x", &["-q"], "echo in"));
-    until("it waits", || place.show("x")["waiting"] == 1);
+    let waiter = place.waiter("x", &["-q"], "echo in");
     let guardian = children(waiter.pid());
     let [guardian] = guardian[..] else { panic!("{guardian:?}") };
     (waiter, guardian)
@@ -234,8 +227,7 @@ fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
 
 fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
     let revoke = |place: &Place| {
-        let token = place.token("x").unwrap();
-        place.end(&["revoke", "x", &token, "--force", "-q"]).assert_silent(0);
+        place.revoke("x", &["--force", "-q"]);
     };
     let script = "trap 'echo told' TERM; echo $$; cat";
     let options = ["--on-lost", "kill"];

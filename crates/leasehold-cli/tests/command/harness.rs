@@ -106,6 +106,20 @@ impl Place {
         holder
     }
 
+    /// The same as [`Self::shell`], once it waits for the lock, and nobody else does.
+    pub(crate) fn waiter(&self, name: &str, options: &[&str], script: &str) -> Background {
+        let waiter = Background::start(self.shell(name, options, script));
+        until("it waits", || self.show(name)["waiting"] == 1);
+        waiter
+    }
+
+    /// Takes the lease of a name away, as an operator does.
+    #[track_caller]
+    pub(crate) fn revoke(&self, name: &str, options: &[&str]) {
+        let token = self.token(name).unwrap();
+        self.end(&[&["revoke", name, &token], options].concat()).assert_silent(0);
+    }
+
     /// Runs the program to its end.
     pub(crate) fn end(&self, arguments: &[&str]) -> Ended {
         ended(self.leasehold(arguments))

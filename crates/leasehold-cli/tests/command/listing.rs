@@ -1,6 +1,6 @@
 //! `ls`: which locks it lists, and since when they are held.
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Place, until};
 
 on_each_store!(a_list_is_sorted_by_name_and_has_only_what_is_held_for_long_enough);
 
@@ -15,8 +15,7 @@ fn a_list_is_sorted_by_name_and_has_only_what_is_held_for_long_enough(place: &Pl
     until("it is held for a second", || held() > Some(1.0));
     let _awaited = place.holder("c", &["--ttl", "10s"]);
     let _young = place.holder("a", &["--ttl", "1m"]);
-    let _waiter = Background::start(place.shell("c", &["-q"], "true"));
-    until("somebody waits", || place.show("c")["waiting"] == 1);
+    let _waiter = place.waiter("c", &["-q"], "true");
     assert_eq!(names(&place.end(&["ls"]).stdout), ["a", "b", "c"]);
     let old = place.end(&["ls", "--held-longer-than", "1s"]);
     assert!(names(&old.stdout).contains(&"b"), "{old:?}");

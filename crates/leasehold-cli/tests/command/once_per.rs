@@ -57,8 +57,7 @@ fn a_machine_that_boots_late_is_told_who_did_it_and_does_nothing(place: &Place) 
 
 fn of_two_machines_that_start_together_one_runs_it_and_the_other_is_told(place: &Place) {
     let mut one = place.holder("nightly", HOUR);
-    let (pid, other) = (one.pid(), Background::start(place.shell("nightly", HOUR, "echo ran")));
-    until("the other waits", || place.show("nightly")["waiting"] == 1);
+    let (pid, other) = (one.pid(), place.waiter("nightly", HOUR, "echo ran"));
     one.close_stdin();
     one.end().assert_silent(0);
     assert_done(&other.end(), &format!(":{pid} (sh), token "));
@@ -96,8 +95,7 @@ fn a_job_that_was_revoked_or_took_too_long_is_run_again(place: &Place) {
     let script = "trap 'exit 0' TERM; echo held; sleep 600 & wait";
     let mut revoked = Background::start(place.shell("nightly", HOUR, script));
     assert_eq!(revoked.line(), "held");
-    let token = place.token("nightly").unwrap();
-    place.end(&["revoke", "nightly", &token]).assert_silent(0);
+    place.revoke("nightly", &[]);
     revoked.end().assert_ended(76);
     let options = [HOUR, &["--max-hold", "200ms"]].concat();
     job(place, &options, script).assert_ended(76);

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Background, Place, ended};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
@@ -50,8 +50,7 @@ fn show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free(place: &Plac
     let free = place.end(&["show", "x"]);
     assert_eq!((free.code, free.stdout.as_str()), (Some(1), "x is free\n"));
     let holder = place.holder("x", &["--label", "first", "--shared"]);
-    let _waiter = Background::start(place.shell("x", &["--label", "second"], "true"));
-    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let _waiter = place.waiter("x", &["--label", "second"], "true");
     assert!(place.token("x").is_some());
     let table = place.end(&["show", "x"]);
     assert_eq!(table.code, Some(0));
@@ -116,15 +115,13 @@ fn hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost(place: &Place) {
     let _open = hold.child().stdin.take();
     hold.line();
     place.end(&["hold", "x", "-n", "-E", "3"]).assert_failed(3, "busy");
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token]).assert_silent(0);
+    place.revoke("x", &[]);
     hold.end().assert_failed(76, "an operator revoked the lease");
 }
 
 fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {
     let _holder = place.holder("x", &[]);
-    let waiter = Background::start(place.shell("x", &[], "echo ran"));
-    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let waiter = place.waiter("x", &[], "echo ran");
     waiter.signal(Signal::INT);
     let waiter = waiter.end();
     waiter.assert_failed(130, "SIGINT while waiting");
@@ -134,8 +131,7 @@ fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {
 
 fn a_revoke_by_force_lets_the_next_in_at_once(place: &Place) {
     let holder = place.holder("x", &["--on-lost", "ignore"]);
-    let waiter = Background::start(place.leasehold(&["run", "x", "-q", "--", "true"]));
-    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let waiter = place.waiter("x", &["-q"], "true");
     let token = place.token("x").unwrap();
     let revoked = place.end(&["revoke", "x", &token, "--force"]);
     revoked.assert_failed(0, "may still be at work");

@@ -1,6 +1,6 @@
 //! What `-q` silences, and what it does not: nobody checks the exit code of a nightly job.
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Place, ended, until};
 
 on_each_store!(
     a_lease_that_is_lost_is_told_of_also_quietly,
@@ -21,11 +21,25 @@ fn what_went_wrong_is_told_of_also_quietly() {
     quiet(&place, "true").assert_failed(2, "no scheme that is known");
 }
 
+#[test]
+fn a_command_that_outlives_its_ttl_is_told_once_that_a_restart_forgets_its_lock() {
+    let place = Place::on_redis();
+    let is_long = || place.show("x")["holders"][0]["held_seconds"].as_f64() > Some(5.0);
+    for (options, told) in [(&["--ttl", "4s"][..], true), (&["-q", "--ttl", "4s"], false)] {
+        let mut holder = place.holder("x", options);
+        if told {
+            let line = holder.error_line();
+            assert!(line.contains("x: warning: ") && line.contains("a restart forgets"), "{line}");
+        }
+        until("it was renewed", is_long);
+        holder.close_stdin();
+        holder.end().assert_silent(0);
+    }
+}
+
 fn a_lease_that_is_lost_is_told_of_also_quietly(place: &Place) {
-    let mut running = Background::start(place.shell("x", &["-q"], "echo runs; exec sleep 600"));
-    assert_eq!(running.line(), "runs");
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token]).assert_silent(0);
+    let running = place.holder("x", &["-q"]);
+    place.revoke("x", &[]);
     running.end().assert_failed(76, "revoked");
 }
 

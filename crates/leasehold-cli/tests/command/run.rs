@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::harness::{Background, PROGRAM, Place, ended, until};
+use crate::harness::{Background, PROGRAM, Place, ended};
 
 on_each_store!(
     the_exit_code_is_the_commands,
@@ -73,8 +73,7 @@ fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
 fn a_waiter_runs_when_the_holder_has_ended(place: &Place) {
     let mut holder = Background::fed(place.shell("x", &[], "echo held; cat; echo first >>log"));
     holder.line();
-    let waiter = Background::start(place.shell("x", &["-v"], "echo second >>log"));
-    until("somebody waits", || place.show("x")["waiting"] == 1);
+    let waiter = place.waiter("x", &["-v"], "echo second >>log");
     holder.close_stdin();
     let waiter = waiter.end();
     assert_eq!(waiter.code, Some(0), "{waiter:?}");
@@ -88,9 +87,8 @@ fn the_command_is_looked_up_before_anything_is_acquired(place: &Place) {
     let _holder = place.holder("x", &[]);
     place.end(&["run", "x", "--", "no-such-command"]).assert_failed(127, "no-such-command");
     place.end(&["run", "x", "--", "./no/such/file"]).assert_failed(127, "./no/such/file");
-    place
-        .end(&["run", "x", "--", "cd / && ls"])
-        .assert_failed(127, "no such file: for a shell, write sh -c");
+    let script = place.end(&["run", "x", "--", "cd / && ls"]);
+    script.assert_failed(127, "no such file: for a shell, write sh -c");
     place.end(&["run", "x", "--", "/etc/passwd"]).assert_failed(126, "/etc/passwd");
     place.end(&["run", "x", "-q", "--", "/"]).assert_failed(126, "/");
 }

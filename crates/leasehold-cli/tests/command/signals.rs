@@ -80,8 +80,7 @@ fn leasehold_dies_of_the_signal_that_interrupts_its_waiting() {
     let place = Place::on_file();
     let _holder = place.holder("x", &[]);
     for signal in [Signal::INT, Signal::TERM, Signal::ALARM] {
-        let waiter = Background::start(place.leasehold(&["run", "x", "--", "true"]));
-        until("somebody waits", || place.show("x")["waiting"] == 1);
+        let waiter = place.waiter("x", &[], "true");
         waiter.signal(signal);
         let ended = waiter.end();
         ended.assert_failed(128 + signal.as_raw(), "while waiting: left the queue");
@@ -203,8 +202,7 @@ fn the_signal_that_ends_the_command_can_be_chosen_and_its_own_exit_code_is_told(
     let script = "trap 'exit 7' INT; trap '' TERM; echo ready; while :; do sleep 0.02; done";
     let mut running = Background::start(place.shell("x", &["--signal", "INT"], script));
     assert_eq!(running.line(), "ready");
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token]).assert_silent(0);
+    place.revoke("x", &[]);
     let ended = running.end();
     assert_eq!(ended.code, Some(76), "{ended:?}");
     assert!(ended.stderr.ends_with("the command's own exit code was 7\n"), "{ended:?}");
@@ -218,8 +216,7 @@ fn a_command_that_is_stopped_when_its_lease_is_lost_ends_all_the_same() {
     let place = Place::on_file();
     let running = Background::start(place.shell("x", &[], "kill -STOP $$; echo never"));
     until("the command has the lock", || place.token("x").is_some());
-    let token = place.token("x").unwrap();
-    place.end(&["revoke", "x", &token]).assert_silent(0);
+    place.revoke("x", &[]);
     running.end().assert_failed(76, "an operator revoked the lease");
 }
 

@@ -79,8 +79,7 @@ fn who_wants_to_be_told_nothing_waits_in_silence(place: &Place) {
 
 fn a_reader_is_told_of_the_writer_that_waits_before_it(place: &Place) {
     let _reader = place.holder("x", &["--shared"]);
-    let writer = Background::start(place.shell("x", &["-q"], "true"));
-    until("the writer waits", || place.show("x")["waiting"] == 1);
+    let writer = place.waiter("x", &["-q"], "true");
     let busy = place.end(&["run", "x", "--shared", "-n", "--", "true"]);
     let words = format!(":{} waits before it, to be alone with it, for ", writer.pid());
     busy.assert_failed(75, &words);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::served::Served;
-use crate::harness::{Background, Place, until};
+use crate::harness::{Place, until};
 
 fn the_last_run_is_as_show_prints_it(place: &Place) {
     let once = ["run", "x", "--label", "<b>first</b>", "--once-per", "1h", "--", "true"];
@@ -29,8 +29,7 @@ fn a_page_of_locks_goes_on_where_it_was_cut_and_a_lock_is_what_show_prints(place
     let _permit = place.holder("gpu", &["--permits", "1/4"]);
     // The holder has ended, and the name stays taken.
     place.end(&["run", "cooling", "--min-hold", "1h", "--", "true"]).assert_silent(0);
-    let _waiter = Background::start(place.shell("a/b <i>&\"é", &["--label", "next"], "true"));
-    until("somebody waits", || place.show("a/b <i>&\"é")["waiting"] == 1);
+    let _waiter = place.waiter("a/b <i>&\"é", &["--label", "next"], "true");
     let served = Served::start(place, &[]);
     served.knows(4);
     until("it sees who waits", || served.json("/api/v1/state")["waiting"] == 1);
