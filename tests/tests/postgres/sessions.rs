@@ -91,7 +91,7 @@ const LAST: &str = "SELECT query FROM pg_stat_activity \
     WHERE application_name = 'leasehold' AND query NOT LIKE '%pg_backend_pid%'";
 
 #[tokio::test]
-async fn a_request_for_a_name_that_nobody_awaits_is_one_statement() {
+async fn a_request_for_a_name_that_nobody_awaits_is_one_statement_and_its_row_is_text() {
     let Some(server) = crate::server() else { return };
     let direct = Client::connect(&server.url()).await.unwrap();
     // The row of a new name is made in a general step.
@@ -110,6 +110,8 @@ async fn a_request_for_a_name_that_nobody_awaits_is_one_statement() {
         assert!(asked.contains("fence = NULL"), "{asked}");
     }
     assert!(!server.query("SELECT epoch FROM leasehold.lease").unwrap().contains('0'));
+    let _held = direct.mutex("a").label("nightly").acquire().await.unwrap();
+    while !server.query("SELECT hold FROM leasehold.lease").unwrap().contains("nightly") {}
 }
 
 #[tokio::test]

@@ -128,8 +128,8 @@ pub(super) async fn build(
                 let away = show_duration(away);
                 verbosity.detail(format_args!("the store answers again, after {away}"));
             }
-            // Warnings are printed only with `-v`, not in every run of a nightly job. A command that
-            // holds for long repeats one (`take_warning`).
+            // Warnings are printed only with `-v`, not in every run of a nightly job. If a command
+            // holds for long, it prints one of them (`take_warning`).
             Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
             // Other events are reported where they happen.
             _ => {}
