@@ -24,10 +24,9 @@ const REDIS: [Flood; 8] = [
     (b"", b">2\r\n+message\r\n+b\r\n"),
 ];
 
-const POSTGRES: [Flood; 3] = [
+const POSTGRES: [Flood; 2] = [
     (b"D\x7f\xff\xff\xff", &[b'a'; 65536]),
     (b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x06\0\0", b"D\0\0\0\x06\0\0"),
-    (b"", b"N\0\0\0\x05\0"),
 ];
 
 /// Serves each connection: answers the first `polite` requests with this answer, and then floods.

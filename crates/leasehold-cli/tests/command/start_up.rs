@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use crate::harness::{Background, Place};
 
-/// What names the script that takes a lock.
-const TAKE: &[u8] = b"EVALSHA";
-
 /// How long a reply is on its way: 200 ms.
 const LATENCY: Duration = Duration::from_millis(200);
 
@@ -22,8 +19,7 @@ struct Turns {
     is_taken: bool,
 }
 
-/// Starts a proxy of a server that counts round trips, of all connections together. Returns its
-/// port.
+/// Starts a proxy of a server that counts the round trips of all connections. Returns its port.
 fn counting_proxy(server_port: u16, turns: Arc<Mutex<Turns>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -51,7 +47,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, is_clients: bool, turns: &Mutex
         if !turns.is_taken {
             turns.count += u32::from(is_clients && !turns.is_clients);
             turns.is_clients = is_clients;
-            turns.is_taken = bytes[..length].windows(TAKE.len()).any(|part| part == TAKE);
+            turns.is_taken = bytes[..length].windows(7).any(|part| part == b"EVALSHA");
         }
         drop(turns);
         if to.write_all(&bytes[..length]).is_err() {

@@ -48,8 +48,8 @@ pub(super) struct AcquireRounds<'a> {
     late: LateAnswers,
     /// The last runs that are enough, and how many nodes say so.
     done: BTreeMap<HolderId, (usize, Reply)>,
-    /// Whether a node had the lease to adopt, in an adoption.
-    is_found: bool,
+    /// How many nodes had the lease to adopt, in an adoption.
+    found: usize,
     /// The replies of nodes that do not have the lease, in an adoption.
     pub(super) without: RenewTally,
 }
@@ -67,7 +67,7 @@ impl<'a> AcquireRounds<'a> {
             errors: Vec::new(),
             late: LateAnswers::default(),
             done: BTreeMap::new(),
-            is_found: false,
+            found: 0,
             without: nodes.tally(),
         }
     }
@@ -160,11 +160,7 @@ impl<'a> AcquireRounds<'a> {
                 Verdict::Commit { token, nodes } if self.run.is_newest() => {
                     self.commit(&mut round, token, &nodes).await;
                 }
-                // Every majority has a node with the lease, unless the lease has ended or was
-                // adopted.
-                Verdict::Agreed(_) if take.from.is_some() && !self.is_found => {
-                    return (round, Verdict::Refused);
-                }
+                Verdict::Agreed(_) if self.may_have_lapsed() => return (round, Verdict::Refused),
                 verdict => {
                     self.late = fan_out.into_pending().into();
                     return (round, verdict);
@@ -183,7 +179,7 @@ impl<'a> AcquireRounds<'a> {
                 return Vote::Silent(may_hold);
             }
         };
-        self.is_found |= had_lease;
+        self.found += usize::from(had_lease);
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Closed => Vote::Closed,
@@ -296,15 +292,14 @@ impl<'a> AcquireRounds<'a> {
             let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));
             let quarantined = |error: &&StoreError| error.kind() == StoreErrorKind::Quarantined;
             let in_quarantine = self.errors.iter().filter(quarantined).count();
+            let too_few = nodes.no_quorum(self.name, granted);
             return Err(match self.errors.iter().find(quarantined) {
                 // Without the quarantine, the round would have been won.
                 Some(error) if granted + in_quarantine >= nodes.needed => error.clone(),
                 // A node that was slow, or still has to end this attempt, may be in time for the
                 // next one.
-                Some(_) | None if self.is_ending => {
-                    nodes.no_quorum(self.name, granted).maybe_executed()
-                }
-                Some(_) | None => nodes.no_quorum(self.name, granted),
+                Some(_) | None if self.is_ending => too_few.maybe_executed(),
+                Some(_) | None => too_few,
             });
         }
         let busy = round.count(|vote| matches!(vote, Vote::Busy(_)));
@@ -333,13 +328,19 @@ impl<'a> AcquireRounds<'a> {
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
     /// there is another round only once all nodes have answered. If some nodes refuse for good, the
     /// call waits for the other nodes: if those refuse, too, no round will be won. It also waits if
-    /// those nodes decide whether a majority has a last run.
+    /// those nodes decide whether a majority has a last run, or whether a lease may be adopted.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
         let may_be_refused = refusals > 0 && refusals + open > self.nodes.len() - self.nodes.needed;
         let may_be_done = self.last_run(0) != self.last_run(silent(round));
-        open > 0 && (round.is_split() || may_be_refused || may_be_done)
+        open > 0 && (round.is_split() || may_be_refused || may_be_done || self.may_have_lapsed())
+    }
+
+    /// Whether somebody else may have held since the lease to adopt was granted: the nodes that do
+    /// not have it are enough for a grant.
+    fn may_have_lapsed(&self) -> bool {
+        self.take.from.is_some() && self.nodes.len() - self.found >= self.nodes.needed
     }
 }
 
@@ -352,8 +353,8 @@ fn silent(round: &Round) -> usize {
 ///
 /// A node that never had the lease was not needed for its grant, and grants the name to any
 /// adopter. If it refused, two adopters could each get half of the nodes that have the lease, and
-/// neither would have a majority. Such nodes alone are not enough: if no node of a majority has the
-/// lease, the lease has ended. A node from which the lease was adopted grants nothing.
+/// neither would have a majority. Such nodes are not enough, though, if somebody else may have held
+/// there since. A node from which the lease was adopted grants nothing.
 async fn ask_one(
     node: Arc<Node>,
     name: LockName,
