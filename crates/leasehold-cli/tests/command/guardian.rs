@@ -126,7 +126,7 @@ fn a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_rene
 ) {
     let script = "exec 2>/dev/null; trap 'exit 5' TERM; trap 'echo told' USR1
         echo $$; while :; do sleep 0.02; done";
-    let options = ["-q", "--ttl", "8s", "--kill-after", "200ms"];
+    let options = ["-q", "--ttl", "8s", "--kill-after", "2s"];
     let mut holder = Background::start(place.shell("x", &options, script));
     group(&mut holder);
     let guardian = children(holder.pid())[0];
