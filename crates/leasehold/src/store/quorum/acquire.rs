@@ -48,8 +48,6 @@ pub(super) struct AcquireRounds<'a> {
     late: LateAnswers,
     /// The last runs that are enough, and how many nodes say so.
     done: BTreeMap<HolderId, (usize, Reply)>,
-    /// How many nodes had the lease to adopt, in an adoption.
-    found: usize,
     /// The replies of nodes that do not have the lease, in an adoption.
     pub(super) without: RenewTally,
 }
@@ -67,7 +65,6 @@ impl<'a> AcquireRounds<'a> {
             errors: Vec::new(),
             late: LateAnswers::default(),
             done: BTreeMap::new(),
-            found: 0,
             without: nodes.tally(),
         }
     }
@@ -160,7 +157,6 @@ impl<'a> AcquireRounds<'a> {
                 Verdict::Commit { token, nodes } if self.run.is_newest() => {
                     self.commit(&mut round, token, &nodes).await;
                 }
-                Verdict::Agreed(_) if self.may_have_lapsed() => return (round, Verdict::Refused),
                 verdict => {
                     self.late = fan_out.into_pending().into();
                     return (round, verdict);
@@ -170,16 +166,15 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// Turns the reply of a node into a vote.
-    fn vote(&mut self, reply: Result<(TimedAnswer, bool), StoreError>) -> Vote {
-        let (timed, had_lease) = match reply {
-            Ok(answered) => answered,
+    fn vote(&mut self, reply: Result<TimedAnswer, StoreError>) -> Vote {
+        let timed = match reply {
+            Ok(timed) => timed,
             Err(error) => {
                 let may_hold = error.may_have_executed();
                 self.errors.push(error);
                 return Vote::Silent(may_hold);
             }
         };
-        self.found += usize::from(had_lease);
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Closed => Vote::Closed,
@@ -328,19 +323,13 @@ impl<'a> AcquireRounds<'a> {
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
     /// there is another round only once all nodes have answered. If some nodes refuse for good, the
     /// call waits for the other nodes: if those refuse, too, no round will be won. It also waits if
-    /// those nodes decide whether a majority has a last run, or whether a lease may be adopted.
+    /// those nodes decide whether a majority has a last run.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
         let may_be_refused = refusals > 0 && refusals + open > self.nodes.len() - self.nodes.needed;
         let may_be_done = self.last_run(0) != self.last_run(silent(round));
-        open > 0 && (round.is_split() || may_be_refused || may_be_done || self.may_have_lapsed())
-    }
-
-    /// Whether somebody else may have held since the lease to adopt was granted: the nodes that do
-    /// not have it are enough for a grant.
-    fn may_have_lapsed(&self) -> bool {
-        self.take.from.is_some() && self.nodes.len() - self.found >= self.nodes.needed
+        open > 0 && (round.is_split() || may_be_refused || may_be_done)
     }
 }
 
@@ -349,31 +338,14 @@ fn silent(round: &Round) -> usize {
     round.count(|vote| !matches!(vote, Vote::Busy(_) | Vote::Granted(_)))
 }
 
-/// Sends the take to one node. Also returns whether the node had the lease to adopt.
-///
-/// A node that never had the lease was not needed for its grant, and grants the name to any
-/// adopter. If it refused, two adopters could each get half of the nodes that have the lease, and
-/// neither would have a majority. Such nodes are not enough, though, if somebody else may have held
-/// there since. A node from which the lease was adopted grants nothing.
-async fn ask_one(
-    node: Arc<Node>,
-    name: LockName,
-    take: Take,
-) -> Result<(TimedAnswer, bool), StoreError> {
+/// Sends the take to one node. A node that does not have the lease to adopt grants nothing to the
+/// adopter: the lease may have lapsed there, and somebody else may have held since.
+async fn ask_one(node: Arc<Node>, name: LockName, take: Take) -> Result<TimedAnswer, StoreError> {
     let on = |action| Operation::On { name: name.clone(), action };
-    let (adopts, has_ballot) = (take.from.is_some(), take.ballot_us.is_some());
-    let timed = node.ask(on(Action::Take(take.clone()))).await?;
-    match timed.answer.reply {
-        Reply::Granted(_) => Ok((timed, adopts)),
-        // Nodes without ballots do not remember which leases were taken over.
-        Reply::NotHeld if adopts && has_ballot => {
-            Ok((node.ask(on(Action::Take(take.with_from(None)))).await?, false))
-        }
+    let timed = node.ask(on(Action::Take(take))).await?;
+    if let Reply::Refused(Refusal::Ballot) = timed.answer.reply {
         // Its clock, or that of this machine, was set. The next ballot needs a new reading.
-        Reply::Refused(Refusal::Ballot) => {
-            node.ask(on(Action::Look { limit: 0 })).await?;
-            Ok((timed, false))
-        }
-        _ => Ok((timed, false)),
+        node.ask(on(Action::Look { limit: 0 })).await?;
     }
+    Ok(timed)
 }

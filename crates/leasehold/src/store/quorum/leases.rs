@@ -21,10 +21,10 @@ const SWEEP_AT: usize = 1024;
 
 /// Answers to the takes of a round that was won without them.
 #[derive(Default)]
-pub(super) struct LateAnswers(Pending<'static, (TimedAnswer, bool)>);
+pub(super) struct LateAnswers(Pending<'static, TimedAnswer>);
 
-impl From<Pending<'static, (TimedAnswer, bool)>> for LateAnswers {
-    fn from(pending: Pending<'static, (TimedAnswer, bool)>) -> Self {
+impl From<Pending<'static, TimedAnswer>> for LateAnswers {
+    fn from(pending: Pending<'static, TimedAnswer>) -> Self {
         Self(pending)
     }
 }
