@@ -43,8 +43,7 @@ impl Step<'_> {
             return reply;
         }
         if let Some(from) = take.from {
-            // A quorum asks a node that never had the lease to grant the name. A node from which
-            // the lease has been taken over is not asked.
+            // The lease was adopted or ended here, or it was never here.
             let was_ended = self.record.closed.contains(&from);
             return if was_ended { Reply::Closed } else { Reply::NotHeld };
         }
