@@ -63,7 +63,7 @@ async fn what_is_only_asked_about_leaves_no_row_and_a_refusal_changes_none() {
     let (client, other) = (database.client().await, database.client().await);
     let _ = client.admin().inspect("a").await.unwrap();
     assert_eq!(database.ask("SELECT count(*) FROM @.lease"), "0");
-    let _held = client.mutex("a").acquire().await.unwrap();
+    let _held = client.mutex("a").ttl(std::time::Duration::from_hours(1)).acquire().await.unwrap();
     let row = "SELECT xmin, ctid FROM @.lease";
     let before = database.ask(row);
     assert!(other.mutex("a").try_acquire().await.unwrap().is_none());

@@ -9,15 +9,16 @@ use leasehold::store::protocol::ClientId;
 use leasehold_testkit::fresh_number;
 
 #[tokio::test]
-async fn who_does_not_wait_does_not_listen() {
+async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     let Some(server) = crate::server() else { return };
     let client = Client::connect(&server.url()).await.unwrap();
     let mut held = Vec::new();
     for number in 0..20 {
-        held.push(client.mutex(format!("a/{number}")).acquire().await.unwrap());
+        let lock = client.mutex(format!("a/{number}")).ttl(Duration::from_hours(1)); // no renewal
+        held.push(lock.acquire().await.unwrap());
     }
-    let count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
-    assert_eq!(server.query(count).unwrap().trim(), "0");
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
+    assert_eq!(server.query(count).unwrap().trim(), "1");
 }
 
 #[tokio::test]

@@ -42,8 +42,7 @@ impl Race {
         self.subject.pass(TTL).await;
         let lock = self.holder.mutex("handed out").ttl(TTL);
         let guard = must(self.subject.drive(lock.acquire()).await);
-        // Every node has it from then on.
-        must(self.subject.drive(guard.renew()).await);
+        must(self.subject.drive(guard.renew()).await); // every node has it from then on
         let lease = must(guard.into_lease());
         let both = join(one.adopt(lease.clone()), two.adopt(lease.clone()));
         let (first, second) = self.subject.drive(both).await;

@@ -48,7 +48,7 @@ pub(super) struct Gates {
 /// The callers of one client that want one name. The gate exists while one of them asks or holds.
 #[derive(Debug)]
 struct Gate {
-    /// The lease that they want; `None` if it cannot be passed on.
+    /// The ttl of the lease that they want; `None` if it cannot be passed on.
     terms: Option<Duration>,
     head: Head,
     callers: VecDeque<Caller>,
