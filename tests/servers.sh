@@ -82,7 +82,7 @@ postgres() {
     unpack "$draft" "$suite" "postgresql-$version" "postgresql-client-$version" "$@" $for_postgres
     mv "$draft/$place/bin" "$draft/$place/programs"
     mkdir "$draft/$place/bin"
-    for program in initdb pg_basebackup pg_dump pg_isready postgres; do
+    for program in initdb pg_basebackup pg_dump pg_isready postgres psql; do
         launch "$draft/$place/bin/$program" ../../../../../.. \
             "usr/lib/postgresql/$version/programs/$program"
     done

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::run::{Outcome, Run};
 
 /// How many programs run at the same time, and how many tests of each.
-const PROGRAMS: usize = 3;
+const PROGRAMS: usize = 4;
 const THREADS: &str = "3";
 
 /// The longest programs begin first, because little else runs while the last program runs.

@@ -46,11 +46,11 @@ impl Run {
         self
     }
 
-    /// The same with the code for tests of this workspace, and without an incremental build, which
-    /// makes a first build slower.
+    /// The same with the code for tests of this workspace, and without what makes a first build
+    /// slower: an incremental build, and line numbers of frames. A test reads those of the library.
     pub(crate) fn for_tests(mut self) -> Self {
         self.command.env(FOR_TESTS.0, root().join(FOR_TESTS.1));
-        self.command.env("CARGO_INCREMENTAL", "0");
+        self.command.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "none")]);
         self
     }
 

@@ -342,7 +342,7 @@ impl Postgres {
     ///
     /// The message with which the server refuses them.
     pub fn query(&self, sql: &str) -> Result<String> {
-        let mut psql = Command::new("psql");
+        let mut psql = Command::new(self.programs.join("psql"));
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         read(psql.args(["-c", sql]))
     }
@@ -365,7 +365,7 @@ impl Postgres {
     pub fn run(&self, script: &str) -> Result<()> {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script)?;
-        let mut psql = Command::new("psql");
+        let mut psql = Command::new(self.programs.join("psql"));
         psql.envs(self.environment()).args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f"]);
         read(psql.arg(&file)).map(drop)
     }

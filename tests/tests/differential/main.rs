@@ -17,39 +17,28 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestR
 use self::place::Place;
 
 /// How many actions on locks that are shared with other programs are compared, at least.
-const ACTIONS: u64 = 20_000;
+const ACTIONS: usize = 20_000;
 
-/// How many histories are played between two looks at the number of steps.
+/// How many histories are played between two looks at the number of actions.
 const HISTORIES: u32 = 50;
 
-/// Compares histories of a lock that is shared with other programs; `compare` says how many actions
-/// of ours there were.
+/// Compares histories of a lock that is shared with other programs, until there were enough actions
+/// of ours; `compare` says how many a history has.
 fn compare_actions<H: Debug>(
     kept: &'static str,
     histories: &impl Strategy<Value = H>,
     compare: impl Fn(&mut Place, &H) -> Result<usize, String>,
 ) {
-    let place = RefCell::new(Place::start());
-    play(kept, ACTIONS, histories, |history| compare(&mut place.borrow_mut(), history));
-}
-
-/// Plays histories until this many steps were compared.
-fn play<H: Debug>(
-    kept: &'static str,
-    wanted: u64,
-    histories: &impl Strategy<Value = H>,
-    compare: impl Fn(&H) -> Result<usize, String>,
-) {
-    let compared = Cell::new(0);
-    while compared.get() < wanted {
+    let (place, compared) = (RefCell::new(Place::start()), Cell::new(0));
+    while compared.get() < ACTIONS {
         let outcome = runner(kept).run(histories, |history| {
-            let steps = compare(&history).map_err(TestCaseError::fail)?;
-            compared.set(compared.get() + steps as u64);
+            let actions = compare(&mut place.borrow_mut(), &history);
+            compared.set(compared.get() + actions.map_err(TestCaseError::fail)?);
             Ok(())
         });
         outcome.unwrap_or_else(|failure| panic!("{failure}"));
     }
-    println!("{} steps compared", compared.get());
+    println!("{} actions compared", compared.get());
 }
 
 /// A runner stops for good after its number of histories, so each run needs a new one. It keeps

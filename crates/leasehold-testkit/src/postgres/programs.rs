@@ -16,7 +16,8 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 const NAMED: &str = "LEASEHOLD_TEST_POSTGRES";
 
 /// The programs that are needed.
-const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_dump", "pg_isready", "postgres"];
+const PROGRAMS: [&str; 6] =
+    ["initdb", "pg_basebackup", "pg_dump", "pg_isready", "postgres", "psql"];
 
 /// The superuser, and the system user that runs the server where root must not.
 pub(crate) const USER: &str = "postgres";

@@ -1,6 +1,5 @@
 //! The verbs of the library, on the memory store.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,44 +81,6 @@ fn a_thread_without_a_runtime_waits_for_each_call() {
 async fn a_blocking_call_inside_a_runtime_is_refused() {
     let client = Client::memory();
     assert!(matches!(wait(client.mutex("a").acquire()), Err(Error::Invalid(_))));
-}
-
-/// A value that is read, and written later, without any protection.
-#[derive(Default)]
-struct Unprotected {
-    count: AtomicU64,
-    newest: AtomicU64,
-}
-
-impl Unprotected {
-    fn read(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    fn write(&self, count: u64, token: leasehold::FencingToken) {
-        self.count.store(count, Ordering::Relaxed);
-        let before = self.newest.swap(token.get(), Ordering::Relaxed);
-        assert!(before < token.get(), "tokens grow in the order of entry");
-    }
-}
-
-#[test]
-fn two_hundred_threads_lose_no_update_in_memory() {
-    let (client, data) = (Client::memory(), Unprotected::default());
-    std::thread::scope(|scope| {
-        for _ in 0..200 {
-            scope.spawn(|| {
-                for _ in 0..5 {
-                    let guard = wait(client.mutex("a").acquire()).unwrap();
-                    let count = data.read();
-                    std::thread::yield_now();
-                    data.write(count + 1, guard.token());
-                    wait(guard.release()).unwrap();
-                }
-            });
-        }
-    });
-    assert_eq!(data.read(), 1000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
