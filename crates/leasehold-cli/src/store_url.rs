@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use leasehold::store::shown_url;
+use leasehold::store::{self, shown_url};
 use serde::{Deserialize, Serialize};
 
 /// The URL of a store. `Display` and `Debug` hide its password. The serialized form has the
@@ -56,104 +56,14 @@ impl StoreUrl {
     /// The place that the URL names (servers, database, keys) in one form, the same for all
     /// spellings of the URL.
     pub(crate) fn place(&self) -> String {
-        match (self.file(), Servers::of(&self.0)) {
-            (Some(path), _) => {
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                format!("file:{}", path.display())
-            }
-            (None, Some(mut servers)) => {
-                servers.hosts.iter_mut().for_each(|host| *host = under_one_name(host));
-                servers.url()
-            }
-            (None, None) => shown_url(&self.0),
-        }
+        store::place(&self.0).map_or_else(|| shown_url(&self.0), |place| place.id)
     }
 
     /// The servers of the URL without passwords and files, if all are named by hosts. The URL comes
     /// from somebody else, so it must not lead to anything on this machine.
     pub(crate) fn remote(&self) -> Option<Self> {
-        let servers = Servers::of(&self.0).filter(|servers| !servers.is_on_sockets())?;
-        // A database admits nobody without a role, and the name of a role is no secret.
-        let user = servers.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
-        Some(Self(servers.url().replacen("://", &format!("://{user}"), 1)))
+        store::place(&self.0)?.remote.map(Self)
     }
-}
-
-/// The options that select the keys or tables of the locks.
-const WHICH_KEYS: [&str; 3] = ["layout", "prefix", "schema"];
-
-/// The parts of a URL of servers that say where the locks are.
-struct Servers {
-    scheme: String,
-    /// The role, for a database.
-    user: Option<String>,
-    hosts: Vec<String>,
-    path: String,
-    options: Vec<String>,
-}
-
-impl Servers {
-    fn of(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.split_once("://")?;
-        let scheme = scheme.replace("valkey", "redis").replace("postgresql", "postgres");
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let user = login.split(':').next().filter(|user| scheme == "postgres" && !user.is_empty());
-        let database = path.strip_suffix('/').unwrap_or(path);
-        // The port and the path, also if the URL leaves them out.
-        let (port, path) = match scheme.rsplit('+').next().unwrap_or_default() {
-            "unix" => ("", path),
-            // The default database has the name of the role.
-            "postgres" if database.is_empty() => ("5432", user.unwrap_or_default()),
-            "postgres" => ("5432", database),
-            "sentinel" => ("26379", database.strip_suffix("/0").unwrap_or(database)),
-            _ if database == "0" => ("6379", ""),
-            _ => ("6379", database),
-        };
-        let hosts = hosts.split(',').filter(|host| !host.is_empty());
-        let mut hosts: Vec<_> = hosts.map(|host| with_port(host, port)).collect();
-        hosts.sort_unstable();
-        let is_of_keys = |option: &&str| {
-            WHICH_KEYS.contains(&option.split_once('=').map_or(*option, |(name, _)| name))
-        };
-        let mut options: Vec<_> =
-            query.split('&').filter(is_of_keys).map(ToOwned::to_owned).collect();
-        options.sort_unstable();
-        let (path, user) = (path.to_owned(), user.map(ToOwned::to_owned));
-        Some(Self { scheme, user, hosts, path, options })
-    }
-
-    /// Whether the servers are named by paths of sockets on this machine.
-    fn is_on_sockets(&self) -> bool {
-        self.scheme.ends_with("+unix") || self.hosts.iter().any(|host| host.starts_with("%2F"))
-    }
-
-    fn url(&self) -> String {
-        let (hosts, options) = (self.hosts.join(","), self.options.join("&"));
-        let query = if options.is_empty() { "" } else { "?" };
-        format!("{}://{hosts}/{}{query}{options}", self.scheme, self.path)
-    }
-}
-
-/// A host with its port.
-fn with_port(host: &str, port: &str) -> String {
-    let host = match host.get(..3).filter(|begins| begins.eq_ignore_ascii_case("%2f")) {
-        Some(_) => format!("%2F{}", &host[3..]), // a path: its letters keep their case
-        None => host.to_ascii_lowercase(),
-    };
-    let after_brackets = host.rfind(']').map_or(0, |at| at + 1);
-    let (name, port) = match host[after_brackets..].split_once(':') {
-        Some((_, given)) => (&host[..host.len() - given.len() - 1], given),
-        None => (host.as_str(), port),
-    };
-    format!("{name}:{port}")
-}
-
-/// Replaces the other names of this machine by `127.0.0.1`.
-fn under_one_name(host: &str) -> String {
-    let port = ["localhost:", "[::1]:"].iter().find_map(|name| host.strip_prefix(name));
-    port.map_or_else(|| host.to_owned(), |port| format!("127.0.0.1:{port}"))
 }
 
 impl From<&str> for StoreUrl {
@@ -187,11 +97,11 @@ mod tests {
         for (one, other) in [
             ("redis://127.0.0.1:7618", "redis://localhost:7618/0"),
             ("redis://h", "valkey://u:p@H:6379/?timeout=1s"),
-            ("redis://h/?layout=plain&prefix=a:", "redis://h?prefix=a:&history=4&layout=plain"),
+            ("redis://h/?layout=plain&prefix=a:", "redis://h?prefix=a:&timeout=1s&layout=plain"),
             ("redis+quorum://a,b:7000,c/", "redis+quorum://:p@c:6379,a,b:7000/0"),
             ("redis+sentinel://a/main/0", "redis+sentinel://a:26379/main/"),
             ("redis+unix:///run/a.sock", "redis+unix://u:p@/run/a.sock?timeout=1s"),
-            ("file:/a/b.db", "file:///a/b.db?history=4"),
+            ("file:/a/b.db", "file:///a/b.db?"),
             ("postgres://u@h", "postgresql://u:p@H:5432/u?timeout=1s"),
             ("postgres://u@h/d?schema=a", "postgres://other@h/d?timeout=1s&schema=a"),
             ("postgres://u@%2Frun%2FPG/d", "postgres://u@%2frun%2FPG:5432/d"),
@@ -217,11 +127,11 @@ mod tests {
     fn of_a_url_from_elsewhere_hosts_and_keys_are_left_and_no_path_and_no_login() {
         let remote = |url: &str| StoreUrl::from(url).remote().map(|url| url.0);
         assert_eq!(
-            remote("rediss://u:***@h/2?ca=/etc/x&key=/etc/k&prefix=a:").as_deref(),
+            remote("rediss://u:***@h/2?ca=/etc/x&cert=/etc/c&key=/etc/k&prefix=a:").as_deref(),
             Some("rediss://h:6379/2?prefix=a:")
         );
         assert_eq!(
-            remote("postgresql://app:***@db/shop?sslkey=/etc/k&schema=a").as_deref(),
+            remote("postgresql://app:***@db/shop?sslcert=/etc/c&sslkey=/etc/k&schema=a").as_deref(),
             Some("postgres://app@db:5432/shop?schema=a")
         );
         for url in [

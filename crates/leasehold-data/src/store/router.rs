@@ -1,8 +1,6 @@
 //! Store URLs: the scheme selects the store.
 
 use leasehold::Result;
-#[cfg(feature = "file")]
-use leasehold::store::FileOptions;
 #[cfg(feature = "redis")]
 use leasehold::store::{Redis, RedisOptions};
 
@@ -21,9 +19,9 @@ pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
     leasehold::store::check_url(url)?;
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         #[cfg(feature = "file")]
-        "file" => {
-            Ok(Box::new(File::from(leasehold::store::File::open(FileOptions::from_url(url)?)?)))
-        }
+        "file" => Ok(Box::new(File::from(leasehold::store::File::open(
+            leasehold::store::File::path(url)?,
+        )?))),
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
         _ => Ok(Box::new(Redis::open(RedisOptions::from_url(url)?).await?)),

@@ -46,7 +46,7 @@ mod url;
 mod warnings;
 
 #[cfg(feature = "file")]
-pub use self::file::{File, FileOptions, FileTransaction};
+pub use self::file::{File, FileTransaction};
 pub use self::finding::{Finding, Level, Topic};
 pub use self::memory::Memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
@@ -61,6 +61,8 @@ pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, R
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
+#[doc(hidden)]
+pub use self::router::{Place, place};
 pub use self::router::{check_url, connect, connect_with, examine, shown_url};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::secret::{Login, Password, Secret};

@@ -1,10 +1,13 @@
 //! Store URLs: the scheme selects the kind of store.
 
+#[cfg(feature = "file")]
+use std::path::PathBuf;
+
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
 #[cfg(feature = "file")]
-use super::file::{File, FileOptions};
+use super::file::File;
 use super::finding::Finding;
 use super::memory::{self, Memory};
 #[cfg(feature = "postgres")]
@@ -17,36 +20,65 @@ use super::traits::Store;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use super::url::without_password;
 
-/// The kinds of stores that a URL can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme {
+/// The values of variables of an environment.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The options that a URL gives.
+enum Options {
     #[cfg(feature = "file")]
-    File,
+    File(PathBuf),
     Memory,
     #[cfg(feature = "postgres")]
-    Postgres,
+    Postgres(Box<PostgresOptions>),
     #[cfg(feature = "redis")]
-    Redis,
+    Redis(Box<RedisOptions>),
 }
 
-impl Scheme {
-    fn of(url: &str) -> Result<Self, InvalidInput> {
-        let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
-        Self::named(scheme).ok_or_else(|| unknown(url))
-    }
-
-    fn named(scheme: &str) -> Option<Self> {
-        match scheme {
+impl Options {
+    /// Reads a URL. Without an environment, passwords may be missing, and options may exclude each
+    /// other.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "redis")),
+        expect(unused_variables, reason = "only servers ask for passwords")
+    )]
+    fn read(url: &str, environment: Option<Environment<'_>>) -> Result<Self, InvalidInput> {
+        match scheme(url) {
             #[cfg(feature = "file")]
-            "file" => Some(Self::File),
-            "memory" => Some(Self::Memory),
+            "file" => File::path(url).map(Self::File),
+            "memory" => Ok(Self::Memory),
             #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => Some(Self::Postgres),
+            "postgres" | "postgresql" => Ok(Self::Postgres(Box::new(match environment {
+                Some(environment) => PostgresOptions::from_url_with(url, environment)?,
+                None => PostgresOptions::read(url)?,
+            }))),
             #[cfg(feature = "redis")]
-            _ if Redis::is_named_by(scheme) => Some(Self::Redis),
-            _ => None,
+            scheme if Redis::is_named_by(scheme) => Ok(Self::Redis(Box::new(match environment {
+                Some(environment) => RedisOptions::from_url_with(url, environment)?,
+                None => RedisOptions::read(url)?,
+            }))),
+            _ => Err(unknown(url)),
         }
     }
+
+    /// Reads a URL, with the environment of this process.
+    fn of(url: &str) -> Result<Self, InvalidInput> {
+        Self::read(url, Some(&|name| std::env::var(name).ok()))
+    }
+}
+
+/// The place of a store.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The same text for all URLs of the store.
+    pub id: String,
+    /// A URL for other machines, if the store is on servers that have hosts. It has no password,
+    /// and of the options only those that select the locks.
+    pub remote: Option<String>,
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once(':').map_or(url, |(scheme, _)| scheme)
 }
 
 /// Opens the store that a URL names.
@@ -65,24 +97,18 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
 /// # Errors
 ///
 /// The same as [`connect`].
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "redis")),
-    expect(unused_variables, reason = "only servers ask for passwords")
-)]
 pub async fn connect_with(
     url: &str,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Box<dyn Store>> {
-    match Scheme::of(url)? {
+    match Options::read(url, Some(&environment))? {
         #[cfg(feature = "file")]
-        Scheme::File => Ok(Box::new(File::connect(FileOptions::from_url(url)?).await?)),
-        Scheme::Memory => Ok(Box::new(Memory::new())),
+        Options::File(path) => Ok(Box::new(File::connect(path).await?)),
+        Options::Memory => Ok(Box::new(Memory::new())),
         #[cfg(feature = "postgres")]
-        Scheme::Postgres => {
-            Ok(Box::new(Postgres::open(PostgresOptions::from_url_with(url, environment)?).await?))
-        }
+        Options::Postgres(options) => Ok(Box::new(Postgres::open(*options).await?)),
         #[cfg(feature = "redis")]
-        Scheme::Redis => open(RedisOptions::from_url_with(url, environment)?).await,
+        Options::Redis(options) => open(*options).await,
     }
 }
 
@@ -92,20 +118,29 @@ pub async fn connect_with(
 ///
 /// [`InvalidInput`] names the part of the URL that is wrong.
 pub fn check_url(url: &str) -> Result<(), InvalidInput> {
-    match Scheme::of(url)? {
-        #[cfg(feature = "file")]
-        Scheme::File => FileOptions::from_url(url).map(drop),
-        Scheme::Memory => Ok(()),
-        #[cfg(feature = "postgres")]
-        Scheme::Postgres => PostgresOptions::from_url(url).map(drop),
-        #[cfg(feature = "redis")]
-        Scheme::Redis => RedisOptions::from_url(url).map(drop),
-    }
+    Options::of(url).map(drop)
 }
 
 /// Whether a URL names a store in the memory of this process.
 pub(crate) fn is_memory(url: &str) -> bool {
-    Scheme::of(url) == Ok(Scheme::Memory)
+    scheme(url) == "memory"
+}
+
+/// The place that a valid URL names.
+#[doc(hidden)]
+pub fn place(url: &str) -> Option<Place> {
+    Some(match Options::read(url, None).ok()? {
+        #[cfg(feature = "file")]
+        Options::File(path) => {
+            let path = std::path::absolute(&path).unwrap_or(path);
+            Place { id: format!("file:{}", path.display()), remote: None }
+        }
+        Options::Memory => Place { id: url.to_owned(), remote: None },
+        #[cfg(feature = "postgres")]
+        Options::Postgres(options) => options.place(),
+        #[cfg(feature = "redis")]
+        Options::Redis(options) => options.place(),
+    })
 }
 
 /// Checks all parts of a store for faults that would break a promise, and returns one finding for
@@ -117,14 +152,14 @@ pub(crate) fn is_memory(url: &str) -> bool {
 ///
 /// If it finds nothing to check: the same errors as [`connect`].
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
-    match Scheme::of(url)? {
+    match Options::of(url)? {
         #[cfg(feature = "file")]
-        Scheme::File => File::examine(url).await,
-        Scheme::Memory => Ok(vec![memory::finding()]),
+        Options::File(path) => File::examine(path).await,
+        Options::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
-        Scheme::Postgres => postgres::examine(url).await,
+        Options::Postgres(_) => postgres::examine(url).await,
         #[cfg(feature = "redis")]
-        Scheme::Redis => redis::examine(url).await,
+        Options::Redis(options) => redis::examine(*options).await,
     }
 }
 
@@ -155,35 +190,39 @@ pub async fn open(options: RedisOptions) -> Result<Box<dyn Store>> {
 /// a password is hidden, too, because it may be a password in the wrong place. For text that is not
 /// a valid URL, only the scheme is shown: any other part may be a piece of a password.
 pub fn shown_url(url: &str) -> String {
-    let Some((scheme, rest)) = split_scheme(url) else { return "***".to_owned() };
-    let shown = match Scheme::named(scheme) {
+    let is_known = |scheme| scheme == "memory" || feature_of(scheme).is_some();
+    let known = split_scheme(url).filter(|(scheme, _)| is_known(*scheme));
+    let Some((scheme, rest)) = known else { return "***".to_owned() };
+    let shown = match Options::read(url, None) {
         #[cfg(feature = "file")]
-        Some(Scheme::File) => {
-            let names_a_host = rest.starts_with("//") && !rest.starts_with("///");
-            let is_sound = !rest.contains('?') || FileOptions::from_url(url).is_ok();
-            (!names_a_host && is_sound).then(|| url.to_owned())
+        Ok(Options::File(_)) => Some(url.to_owned()),
+        Ok(Options::Memory) => rest.is_empty().then(|| url.to_owned()),
+        #[cfg(any(feature = "postgres", feature = "redis"))]
+        Ok(_) => without_password(url),
+        // A path without options is not a part of a password.
+        Err(_) if scheme == "file" && !rest.starts_with("//") && !rest.contains('?') => {
+            Some(url.to_owned())
         }
-        Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
-        #[cfg(feature = "postgres")]
-        Some(Scheme::Postgres) => {
-            PostgresOptions::read(url).ok().and_then(|_| without_password(url))
-        }
-        #[cfg(feature = "redis")]
-        Some(Scheme::Redis) => RedisOptions::read(url).ok().and_then(|_| without_password(url)),
-        None => return "***".to_owned(),
+        Err(_) => None,
     };
     shown.unwrap_or_else(|| format!("{scheme}:***"))
 }
 
+/// The feature that a store with this scheme needs.
+fn feature_of(scheme: &str) -> Option<&'static str> {
+    match scheme.split('+').next()? {
+        "redis" | "rediss" | "valkey" | "valkeys" => Some("redis"),
+        "postgres" | "postgresql" => Some("postgres"),
+        "file" => Some("file"),
+        _ => None,
+    }
+}
+
 fn unknown(url: &str) -> InvalidInput {
-    // The features of the schemes that are known, and off.
-    let feature = match split_scheme(url).and_then(|(scheme, _)| scheme.split('+').next()) {
-        Some("redis" | "rediss" | "valkey" | "valkeys") => "redis",
-        Some("postgres" | "postgresql") => "postgres",
-        Some("file") => "file",
-        _ => "",
-    };
-    if !feature.is_empty() {
+    // The feature is off.
+    if let Some((scheme, _)) = split_scheme(url)
+        && let Some(feature) = feature_of(scheme)
+    {
         let why = format!(
             "leasehold was built without the feature `{feature}`, which this store URL needs: add \
              features = [\"{feature}\"] to the dependency"

@@ -1,7 +1,7 @@
 //! TLS by rustls: the servers to trust, and the client's own certificate. Nothing is installed
 //! process-wide.
 
-use std::fs;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,23 +133,14 @@ fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
     InvalidInput::new("url", format!("`{option}` cannot be used: {error}"))
 }
 
-fn read(option: &str, path: &Path) -> Result<Vec<u8>, InvalidInput> {
-    fs::read(path).map_err(|error| {
-        let why = format!("`{option}` names {}: {error}", path.display());
-        InvalidInput::new("url", why)
-    })
-}
-
 /// The items of one kind, named `what`, in a PEM file.
 fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, InvalidInput> {
-    let found: Vec<T> = T::pem_slice_iter(&read(option, path)?)
-        .collect::<Result<_, _>>()
-        .map_err(|error| invalid(option, &error))?;
-    if found.is_empty() {
-        let why = format!("`{option}` names {}: no {what}", path.display());
-        return Err(InvalidInput::new("url", why));
-    }
-    Ok(found)
+    let wrong = |why: &dyn fmt::Display| {
+        InvalidInput::new("url", format!("`{option}` names {}: {why}", path.display()))
+    };
+    let found = T::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<T>, _>>);
+    let found = found.map_err(|error| wrong(&error))?;
+    if found.is_empty() { Err(wrong(&format_args!("no {what}"))) } else { Ok(found) }
 }
 
 fn authorities((option, file): &(&str, Option<PathBuf>)) -> Result<RootCertStore, InvalidInput> {

@@ -5,6 +5,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
 use super::options::{Server, invalid};
+use super::router::Place;
 use super::secret::{Login, PASSWORD_FILE, Password, Secret};
 
 /// The environment variable with a password, so that no URL needs to contain it.
@@ -142,6 +143,54 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
     let user = login.split_once(':').map_or("", |(user, _)| user);
     let colon = if login.contains(':') { ":" } else { "" };
     Some(format!("{scheme}://{user}{colon}***@{after}"))
+}
+
+impl Place {
+    /// The place of servers, by a database with this role. `options` select the locks.
+    pub(crate) fn on_servers<const N: usize>(
+        scheme: &str,
+        role: Option<&Secret>,
+        servers: &[Server],
+        path: &[&str],
+        options: [(&str, Option<&str>); N],
+    ) -> Self {
+        let mut servers = servers.to_vec();
+        for server in servers.iter_mut().filter(|server| !server.is_socket()) {
+            server.host.make_ascii_lowercase();
+        }
+        servers.sort();
+        let path: Vec<_> = path.iter().map(|part| encode(part)).collect();
+        let given = options.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+        let options: Vec<_> =
+            given.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+        let query = if options.is_empty() { "" } else { "?" };
+        let rest = format!("{}{query}{}", path.join("/"), options.join("&"));
+        let role = role.map(|role| format!("{}@", encode(role.reveal()))).unwrap_or_default();
+        let has_hosts = !servers.iter().any(Server::is_socket);
+        let remote = has_hosts.then(|| format!("{scheme}://{role}{}/{rest}", joined(&servers)));
+        for server in &mut servers {
+            if ["localhost", "::1"].contains(&server.host.as_str()) {
+                server.host = "127.0.0.1".to_owned();
+            }
+        }
+        Self { id: format!("{scheme} {servers:?} {rest}"), remote }
+    }
+}
+
+/// The addresses of servers, separated by commas.
+pub(crate) fn joined(servers: &[Server]) -> String {
+    servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Writes what [`decode`] reads.
+fn encode(text: &str) -> String {
+    let each = text.bytes().map(|byte| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b':' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    });
+    each.collect()
 }
 
 /// Takes a missing password from the environment.

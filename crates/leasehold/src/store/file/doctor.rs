@@ -3,13 +3,12 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, StoreError, StoreErrorKind};
 
 use super::access::NEW;
 use super::location::Location;
-use super::options::FileOptions;
 use super::schema;
 use crate::store::finding::{Finding, Topic};
 
@@ -28,13 +27,12 @@ const STICKY: u32 = 0o1000;
 const FOR_A_GROUP: u32 = 0o660;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Checks the database of a URL and the files around it, even if the database does not exist yet.
+/// Checks a database and the files around it, even if the database does not exist yet.
 ///
 /// # Errors
 ///
 /// If rights are missing or the path is wrong, so that the database cannot be used.
-pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let path = FileOptions::from_url(url)?.path;
+pub(super) async fn examine(path: PathBuf) -> Result<Vec<Finding>, Error> {
     let place = format!("file:{}", path.display());
     let findings = tokio::task::spawn_blocking(move || {
         findings(&path).or_else(|error| Ok(vec![unusable(&place, error)?]))

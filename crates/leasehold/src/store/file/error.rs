@@ -14,18 +14,18 @@ use super::location::Location;
 /// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
 const SHARED_MEMORY_FULL: i32 = 4874;
 
-/// SQLite could not write, or not make a file longer: if file sizes are limited, the limit is the
-/// cause. (`SQLITE_IOERR_WRITE`, `SQLITE_IOERR_TRUNCATE` and `SQLITE_IOERR_SHMSIZE`)
-const TOO_LONG: [i32; 3] = [778, 1546, SHARED_MEMORY_FULL];
+/// SQLite could not write, or not make a file longer. (`SQLITE_IOERR_WRITE` and
+/// `SQLITE_IOERR_TRUNCATE`)
+const TOO_LONG: [i32; 2] = [778, 1546];
 
-/// The remedies for a limit of file sizes, and for a full disk.
-const RAISE_FILE_LIMIT: &str = "raise the limit of file sizes (`ulimit -f`)";
-const MAKE_ROOM: &str = "make room on the disk";
-
-/// Whether the sizes of this process's files are limited.
-fn is_file_size_limited() -> bool {
-    getrlimit(Resource::Fsize).current.is_some()
+/// Whether SQLite's extended code stands for a full disk, or for a limit of file sizes.
+fn is_out_of_room(extended: i32) -> bool {
+    let is_limited = || getrlimit(Resource::Fsize).current.is_some();
+    extended == SHARED_MEMORY_FULL || TOO_LONG.contains(&extended) && is_limited()
 }
+
+/// The remedy for a file that cannot grow.
+const MAKE_ROOM: &str = "make room on the disk, or raise the limit of file sizes (`ulimit -f`)";
 
 /// The error for a caller that waited too long for its turn.
 pub(crate) fn no_turn(database: &Path) -> StoreError {
@@ -69,12 +69,9 @@ impl Location {
 
     /// The error for a full disk. The store has set some space aside, only for held leases.
     pub(crate) fn full(&self) -> StoreError {
-        let (what, remedy) = match is_file_size_limited() {
-            true => ("the file cannot grow", RAISE_FILE_LIMIT),
-            false => ("the disk of the file is full", MAKE_ROOM),
-        };
-        let reserve = "except for the reserve that renews and releases held locks";
-        self.error(StoreErrorKind::Full, format!(": {what}, {reserve}: {remedy}"))
+        let what =
+            "the file cannot grow, except for the reserve that renews and releases held locks";
+        self.error(StoreErrorKind::Full, format!(": {what}: {MAKE_ROOM}"))
     }
 
     /// The error for a database with impossible content.
@@ -113,10 +110,9 @@ impl Location {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 (StoreErrorKind::Denied, "allow this user to write there, or name another path")
             }
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                (StoreErrorKind::Full, MAKE_ROOM)
-            }
-            io::ErrorKind::FileTooLarge => (StoreErrorKind::Full, RAISE_FILE_LIMIT),
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => (StoreErrorKind::Full, MAKE_ROOM),
             _ => (StoreErrorKind::Unreachable, "look at its directory, and the open files' limit"),
         };
         self.error(kind, format!(": cannot {doing} ({error}): {remedy}")).with_source(error)
@@ -137,15 +133,8 @@ impl Location {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 (StoreErrorKind::Timeout, "another program keeps it locked: end that program")
             }
-            Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => {
-                (StoreErrorKind::Full, "make room")
-            }
-            Some(ErrorCode::SystemIoFailure)
-                if TOO_LONG.contains(&extended) && is_file_size_limited() =>
-            {
-                (StoreErrorKind::Full, RAISE_FILE_LIMIT)
-            }
-            Some(ErrorCode::SystemIoFailure) if extended == SHARED_MEMORY_FULL => {
+            Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => (StoreErrorKind::Full, MAKE_ROOM),
+            Some(ErrorCode::SystemIoFailure) if is_out_of_room(extended) => {
                 (StoreErrorKind::Full, MAKE_ROOM)
             }
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => (

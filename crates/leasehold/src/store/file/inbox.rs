@@ -50,9 +50,10 @@ impl FileInbox {
             })
             .collect();
         tokio::select! {
-            lines = pipe.read() => arrived.extend(lines?.into_iter().map(|line| {
-                line.and_then(|line| message::decode(&line)).unwrap_or(Message::Gap)
-            })),
+            line = pipe.next() => {
+                let message = line.and_then(|line| message::decode(&line));
+                arrived.push_back(message.unwrap_or(Message::Gap));
+            }
             Some(client) = broken.next() => {
                 let client = client?;
                 drop(broken);

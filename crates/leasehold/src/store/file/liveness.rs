@@ -14,7 +14,7 @@
 //! A pipe that is *not there* proves nothing, because somebody may have removed it; then the lease
 //! decides. The pipe of a dead client is removed once no record mentions the client any more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -242,20 +242,35 @@ pub(crate) struct PipeReader {
     receiver: Option<Receiver>,
     /// The beginning of a line whose end is not read yet.
     rest: Vec<u8>,
+    /// The lines that were read; `None` stands for lines that are perhaps missing.
+    lines: VecDeque<Option<String>>,
 }
 
 impl PipeReader {
     pub(crate) fn new(pipe: OwnedFd) -> Self {
-        Self { pipe, receiver: None, rest: Vec::new() }
+        Self { pipe, receiver: None, rest: Vec::new(), lines: VecDeque::new() }
     }
 
-    /// Waits for lines and reads them; `None` stands for lines that are perhaps missing. An error
-    /// comes from the runtime: it has no I/O driver, or no descriptor is left.
+    /// Waits for the next line; `None` stands for lines that are perhaps missing. If the runtime
+    /// has no I/O driver, or no descriptor is left, nothing arrives, as on a file system without
+    /// pipes.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
-    pub(crate) async fn read(&mut self) -> io::Result<Vec<Option<String>>> {
+    pub(crate) async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return line;
+            }
+            if self.read().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Waits for lines and reads them.
+    async fn read(&mut self) -> io::Result<()> {
         let receiver = match &mut self.receiver {
             Some(receiver) => receiver,
             none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
@@ -272,8 +287,9 @@ impl PipeReader {
         let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let whole: Vec<u8> = self.rest.drain(..end).collect();
         let text = String::from_utf8_lossy(&whole);
-        let lines = text.lines().map(|line| Some(line.to_owned()));
-        Ok(lines.chain((length >= NEARLY_FULL).then_some(None)).collect())
+        self.lines.extend(text.lines().map(|line| Some(line.to_owned())));
+        self.lines.extend((length >= NEARLY_FULL).then_some(None));
+        Ok(())
     }
 }
 
@@ -288,7 +304,8 @@ mod tests {
         let mut reader = PipeReader::new(reader);
         let mut read = async |bytes: &[u8]| {
             rustix::io::write(&writer, bytes).unwrap();
-            reader.read().await.unwrap()
+            reader.read().await.unwrap();
+            Vec::from(std::mem::take(&mut reader.lines))
         };
         let line = |text: &str| Some(text.to_owned());
         assert_eq!(read(b"one\n\ntwo\nth").await, [line("one"), line(""), line("two")]);

@@ -44,16 +44,8 @@ impl Location {
         let found = fs::canonicalize(parent.join("."));
         let directory = found.map_err(|error| unusable(path, parent, error))?;
         let database = fs::canonicalize(path).unwrap_or_else(|_| directory.join(name));
-        let why = match fs::metadata(&database) {
-            Ok(found) if found.is_dir() => {
-                format!("file:{shown} is a directory: name a file, as in {shown}/locks.db")
-            }
-            Ok(found) if !found.is_file() => {
-                format!("file:{shown} is not a regular file: name another")
-            }
-            Ok(_) | Err(_) => String::new(),
-        };
-        if !why.is_empty() {
+        if fs::metadata(&database).is_ok_and(|found| !found.is_file()) {
+            let why = format!("file:{shown} is no regular file: name another, as in file:locks.db");
             return Err(InvalidInput::new("url", why).into());
         }
         let beside = |suffix: &str| {
@@ -192,24 +184,17 @@ impl Location {
 /// The error for a path that leads to no directory for a database.
 fn unusable(path: &Path, parent: &Path, error: io::Error) -> Error {
     let (shown, parent) = (path.display(), parent.display());
-    let why = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            let text = format!("file:{shown}: {parent}: {error}: allow it");
-            return StoreError::new(StoreErrorKind::Denied, text).into();
-        }
-        io::ErrorKind::InvalidFilename => format!(
-            "file:{shown} is too long for the system, with {SIDE_SUFFIX} behind it: name a \
-             shorter path"
-        ),
-        io::ErrorKind::NotFound => {
-            format!("file:{shown}: there is no directory {parent}: create it first")
-        }
-        io::ErrorKind::NotADirectory => {
-            format!("file:{shown}: {parent} is no directory: name another")
-        }
-        _ => format!("file:{shown}: {parent}: {error}: name another"),
+    let (remedy, is_denied) = match error.kind() {
+        io::ErrorKind::PermissionDenied => ("allow it", true),
+        io::ErrorKind::InvalidFilename => ("name a shorter path", false),
+        io::ErrorKind::NotFound => ("create it first", false),
+        _ => ("name another", false),
     };
-    InvalidInput::new("url", why).into()
+    let why = format!("file:{shown}: the directory {parent}: {error}: {remedy}");
+    match is_denied {
+        true => StoreError::new(StoreErrorKind::Denied, why).into(),
+        false => InvalidInput::new("url", why).into(),
+    }
 }
 
 /// The network file system that a directory is on.
@@ -270,10 +255,10 @@ mod tests {
             (String::new(), "write file:PATH"),
             ("/".into(), "write file:PATH"),
             (format!("{here}/"), "write file:PATH"),
-            (format!("{here}"), "name a file"),
+            (format!("{here}"), "name another"),
             (format!("{here}/nowhere/locks.db"), "create it first"),
-            (format!("{here}/file/locks.db"), "is no directory"),
-            (format!("{here}/file/below/locks.db"), "is no directory"),
+            (format!("{here}/file/locks.db"), "name another"),
+            (format!("{here}/file/below/locks.db"), "name another"),
             (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
             (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
             // The file could be created, but the files beside it could not.

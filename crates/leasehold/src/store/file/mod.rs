@@ -34,15 +34,16 @@ mod write_lock;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Answer, BoxFuture, ClientId, Clock, Error, LockName, Operation, StoreError, StoreErrorKind,
+    Answer, BoxFuture, ClientId, Clock, Error, InvalidInput, LockName, Operation, StoreError,
+    StoreErrorKind,
 };
 
 use self::inbox::FileInbox;
 use self::liveness::Liveness;
-pub use self::options::FileOptions;
 use self::thread::Executor;
 pub use self::transaction::FileTransaction;
 use super::{Capabilities, Finding, Inbox, Store, Subscribed};
@@ -92,41 +93,50 @@ pub struct File {
 }
 
 impl File {
-    /// Opens the database at a path, or with [`FileOptions`], and creates it if it does not exist.
-    /// Its directory must exist, on a local file system.
+    /// Opens the database at a path, and creates it if it does not exist. Its directory must exist,
+    /// on a local file system.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a path or an option that is not valid; [`Error::Store`] says what is
+    /// [`Error::Invalid`] for a path that is not valid; [`Error::Store`] says what is
     /// wrong with the file or its place and what to do about it.
     ///
     /// # Cost
     ///
     /// Some milliseconds of blocking file operations. Behind a process that was stopped while it
     /// used the database, this fails after 5 s.
-    pub fn open(options: impl Into<FileOptions>) -> Result<Self, Error> {
-        Self::with_clock(options, SystemClock::new(), boot()?)
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        Self::with_clock(path, SystemClock::new(), boot()?)
+    }
+
+    /// The path in a store URL: `file:PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`] names the part of the URL that is wrong.
+    pub fn path(url: &str) -> Result<PathBuf, InvalidInput> {
+        options::path(url)
     }
 
     /// Opens a database for one client, while the caller's runtime goes on.
-    pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
+    pub(super) async fn connect(path: PathBuf) -> Result<Self, Error> {
         let clock = Arc::new(SystemClock::new());
-        let executor = Arc::new(Executor::connect(options.path, boot()?, clock).await?);
+        let executor = Arc::new(Executor::connect(path, boot()?, clock).await?);
         Ok(Self { executor, is_one_clients: true })
     }
 
-    /// Checks the store of a URL for faults that would break a promise. Creates nothing.
-    pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-        doctor::examine(url).await
+    /// Checks a store for faults that would break a promise. Creates nothing.
+    pub(super) async fn examine(path: PathBuf) -> Result<Vec<Finding>, Error> {
+        doctor::examine(path).await
     }
 
     /// Opens a database on the given clock, in the given start of the machine.
     pub(crate) fn with_clock(
-        options: impl Into<FileOptions>,
+        path: impl Into<PathBuf>,
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let executor = Arc::new(Executor::open(options.into().path, boot, Arc::new(clock))?);
+        let executor = Arc::new(Executor::open(path.into(), boot, Arc::new(clock))?);
         Ok(Self { executor, is_one_clients: false })
     }
 

@@ -1,6 +1,6 @@
-//! The options of a file store: [`FileOptions`], as values or as a URL.
+//! The URL of a file store, and the rules of its locks.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::model::{Rules, Times};
@@ -12,52 +12,17 @@ use leasehold_core::model::{Rules, Times};
 pub(super) const RULES: Rules =
     Rules { times: Times { ask_ms: 10_000, ..Times::USUAL }, ..Rules::USUAL };
 
-/// The path of a file store, which has no other options.
-///
-/// # Examples
-///
-/// ```no_run
-/// use leasehold::store::{File, FileOptions};
-///
-/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = File::open(FileOptions::new("/srv/jobs/locks.db"))?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "options do nothing until a store is opened with them"]
-pub struct FileOptions {
-    pub(super) path: PathBuf,
-}
-
-impl FileOptions {
-    /// The database at this path: `file:PATH`.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
-    }
-
-    /// The options in a URL: `file:PATH`.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidInput`] names the part of the URL that is wrong.
-    pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
-        let rest = url
-            .strip_prefix("file:")
-            .ok_or_else(|| invalid("the store URL of a file begins with `file:`".to_owned()))?;
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        match query.split(['&', '=']).next() {
-            Some("") | None => Ok(Self::new(checked(path)?)),
-            Some(name) => Err(invalid(format!(
-                "the store URL has the unknown option {name:?}: a file store has no options"
-            ))),
-        }
-    }
-}
-
-impl<P: AsRef<Path>> From<P> for FileOptions {
-    fn from(path: P) -> Self {
-        Self::new(path.as_ref())
+/// The path in a URL of a file store, which has no options: `file:PATH`.
+pub(super) fn path(url: &str) -> Result<PathBuf, InvalidInput> {
+    let rest = url
+        .strip_prefix("file:")
+        .ok_or_else(|| invalid("the store URL of a file begins with `file:`"))?;
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    match query.split(['&', '=']).next() {
+        Some("") | None => Ok(checked(path)?.into()),
+        Some(name) => Err(invalid(format!(
+            "the store URL has the unknown option {name:?}: a file store has no options"
+        ))),
     }
 }
 
@@ -88,11 +53,11 @@ mod tests {
     use super::*;
 
     fn path_of(url: &str) -> String {
-        FileOptions::from_url(url).unwrap().path.into_os_string().into_string().unwrap()
+        path(url).unwrap().into_os_string().into_string().unwrap()
     }
 
     fn why(url: &str) -> String {
-        FileOptions::from_url(url).unwrap_err().why
+        path(url).unwrap_err().why
     }
 
     #[test]

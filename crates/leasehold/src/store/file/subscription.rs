@@ -4,7 +4,6 @@
 //! A publisher writes to every pipe whose file name begins with the mark of the lock's name. It
 //! removes the pipes that have no reader left. Tidying removes such pipes of all names.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -80,8 +79,7 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
         liveness.remove(&hidden);
     }
     let (name, pipe) = (name.clone(), PipeReader::new(pipe?));
-    let (arrived, liveness) = (VecDeque::new(), Arc::clone(liveness));
-    Ok(FileSubscription { name, file, pipe, arrived, liveness })
+    Ok(FileSubscription { name, file, pipe, liveness: Arc::clone(liveness) })
 }
 
 /// The beginning of the file names of the pipes for a name. Two names may share a beginning, so
@@ -95,33 +93,17 @@ pub(crate) struct FileSubscription {
     name: LockName,
     file: String,
     pipe: PipeReader,
-    arrived: VecDeque<Option<String>>,
     liveness: Arc<Liveness>,
-}
-
-impl FileSubscription {
-    async fn wait(&mut self) -> io::Result<()> {
-        let lines = self.pipe.read().await?.into_iter();
-        self.arrived.extend(lines.filter_map(|line| {
-            let Some(line) = line else { return Some(None) };
-            let words = line.strip_prefix(self.name.as_str())?.strip_prefix('\t')?;
-            Some(Some(words.to_owned()))
-        }));
-        Ok(())
-    }
 }
 
 impl Subscription for FileSubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             loop {
-                if let Some(news) = self.arrived.pop_front() {
-                    return news;
-                }
-                // Without an I/O driver or a descriptor, nothing arrives, as on a file system
-                // without pipes. Listeners also ask the store themselves.
-                if self.wait().await.is_err() {
-                    return std::future::pending().await;
+                let line = self.pipe.next().await?;
+                let words = line.strip_prefix(self.name.as_str());
+                if let Some(words) = words.and_then(|words| words.strip_prefix('\t')) {
+                    return Some(words.to_owned());
                 }
             }
         })

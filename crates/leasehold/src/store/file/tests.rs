@@ -47,7 +47,7 @@ impl Place {
         Self { directory: tempfile::tempdir().unwrap(), clock: FakeClock::new() }
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    fn path(&self) -> PathBuf {
         self.directory.path().join("locks.db")
     }
 
@@ -361,7 +361,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
 }
 
 /// Opens a store as a user without privileges, because a privileged user may write anywhere.
-fn open_as_nobody(path: std::path::PathBuf) -> Error {
+fn open_as_nobody(path: PathBuf) -> Error {
     const NOBODY: u32 = 65534;
     let opens = move || {
         if rustix::process::geteuid().is_root() {

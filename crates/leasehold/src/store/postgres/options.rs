@@ -10,7 +10,8 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::store::options::{
     self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
 };
-use crate::store::secret::Login;
+use crate::store::router::Place;
+use crate::store::secret::{Login, Secret};
 use crate::store::tls::{Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
 
@@ -27,6 +28,8 @@ const DEFAULT_CONNECTIONS: u32 = 4;
 /// The largest number of sessions of one client that carry requests: 64, which keep any server
 /// busy.
 const MAX_CONNECTIONS: u32 = 64;
+
+const SCHEMA: &str = "leasehold";
 
 /// The longest name of a schema: the server cuts longer names off.
 const MAX_SCHEMA_BYTES: usize = 63;
@@ -159,7 +162,7 @@ impl PostgresOptions {
             servers,
             login,
             database: (!path.is_empty()).then(|| decode("database", path)).transpose()?,
-            schema: "leasehold".to_owned(),
+            schema: SCHEMA.to_owned(),
             timeout: DEFAULT_TIMEOUT,
             connections: DEFAULT_CONNECTIONS,
             listen: None,
@@ -194,6 +197,14 @@ impl PostgresOptions {
             _ => return Err(unknown(name, &OPTIONS)),
         }
         Ok(())
+    }
+
+    /// The place of the locks.
+    pub(crate) fn place(&self) -> Place {
+        let role = self.login.user.as_ref();
+        let database = self.database.as_deref().or(role.map(Secret::reveal)).unwrap_or_default();
+        let schema = (self.schema != SCHEMA).then_some(self.schema.as_str());
+        Place::on_servers("postgres", role, &self.servers, &[database], [("schema", schema)])
     }
 
     /// Refuses values that are out of range or exclude each other.

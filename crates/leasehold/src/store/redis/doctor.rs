@@ -60,8 +60,7 @@ const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfs
 /// # Errors
 ///
 /// If none of the servers can be reached.
-pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let settings = RedisOptions::from_url(url)?;
+pub(crate) async fn examine(settings: RedisOptions) -> Result<Vec<Finding>, Error> {
     let nodes = match &settings.servers {
         Servers::Quorum(nodes) => nodes.as_slice(),
         Servers::Cluster(_) | Servers::Sentinel { .. } | Servers::Standalone(_) => &[],

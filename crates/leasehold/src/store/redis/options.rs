@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::slice;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
@@ -11,6 +12,7 @@ pub(crate) use crate::store::options::Server as Address;
 use crate::store::options::{
     self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, unknown, word,
 };
+use crate::store::router::Place;
 use crate::store::secret::Login;
 use crate::store::tls::{TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
@@ -99,18 +101,26 @@ pub(crate) enum Servers {
     Standalone(Address),
 }
 
+impl Servers {
+    fn addresses(&self) -> &[Address] {
+        match self {
+            Self::Cluster(servers) | Self::Quorum(servers) => servers,
+            Self::Sentinel { sentinels, .. } => sentinels,
+            Self::Standalone(server) => slice::from_ref(server),
+        }
+    }
+}
+
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join = |addresses: &[Address]| {
-            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        };
+        let addresses = url::joined(self.addresses());
         match self {
-            Self::Cluster(nodes) => write!(f, "cluster {}", join(nodes)),
-            Self::Quorum(nodes) => write!(f, "quorum {}", join(nodes)),
-            Self::Sentinel { sentinels, service } => {
-                write!(f, "service {service} of sentinels {}", join(sentinels))
+            Self::Cluster(_) => write!(f, "cluster {addresses}"),
+            Self::Quorum(_) => write!(f, "quorum {addresses}"),
+            Self::Sentinel { service, .. } => {
+                write!(f, "service {service} of sentinels {addresses}")
             }
-            Self::Standalone(address) => address.fmt(f),
+            Self::Standalone(_) => f.write_str(&addresses),
         }
     }
 }
@@ -314,6 +324,23 @@ impl RedisOptions {
             _ => return Err(unknown(name, &OPTIONS)),
         }
         Ok(())
+    }
+
+    /// The place of the locks.
+    pub(crate) fn place(&self) -> Place {
+        let number = self.database.to_string();
+        let database = if self.database == 0 { "" } else { &number };
+        let (kind, path) = match &self.servers {
+            Servers::Cluster(_) => ("+cluster", vec![]),
+            Servers::Quorum(_) => ("+quorum", vec![database]),
+            Servers::Sentinel { service, .. } => ("+sentinel", vec![service.as_str(), database]),
+            Servers::Standalone(_) => ("", vec![database]),
+        };
+        let scheme = format!("{}{kind}", if self.tls { "rediss" } else { "redis" });
+        let shared = LAYOUTS.iter().find(|(_, it)| it.is_shared() && *it == self.layout);
+        let options =
+            [("layout", shared.map(|(name, _)| *name)), ("prefix", self.prefix.as_deref())];
+        Place::on_servers(&scheme, None, self.servers.addresses(), &path, options)
     }
 
     /// The files of TLS, each with the name of its option.

@@ -7,7 +7,7 @@ fn remove(place: &Place, suffixes: &[&str]) {
     for suffix in suffixes {
         let mut path = place.path().into_os_string();
         path.push(suffix);
-        let path = std::path::PathBuf::from(path);
+        let path = PathBuf::from(path);
         let is_directory = path.is_dir();
         let removed = if is_directory { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         removed.unwrap();
@@ -116,17 +116,17 @@ async fn what_is_looked_at_is_not_created() {
     let place = Place::new();
     let url = format!("file:{}", place.path().display());
     let files = || fs::read_dir(place.directory.path()).unwrap().count();
-    let findings = File::examine(&url).await.unwrap();
+    let findings = File::examine(File::path(&url).unwrap()).await.unwrap();
     assert!(findings.iter().all(|finding| finding.level == crate::store::Level::Ok));
     assert_eq!(files(), 0);
     fs::write(place.path(), "").unwrap();
-    File::examine(&url).await.unwrap();
+    File::examine(File::path(&url).unwrap()).await.unwrap();
     assert_eq!(files(), 1);
     fs::remove_file(place.path()).unwrap();
     let store = place.open();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     let before = files();
-    File::examine(&url).await.unwrap();
+    File::examine(File::path(&url).unwrap()).await.unwrap();
     assert_eq!(files(), before);
     // The store is unharmed.
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Ended(true));
