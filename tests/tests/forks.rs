@@ -237,8 +237,8 @@ fn leadership_stays(_directory: &Path) -> Done {
     let (mut leadership, mut observation) = (Some(leadership), Some(observation));
     let beside = in_child(|| {
         let leadership = leadership.take().ok_or("a leadership")?;
-        expect(leadership.loss() == Some(LossReason::Forked), "the loss says why")?;
-        is_lost_by_the_fork(leadership.ensure_held())?;
+        expect(leadership.guard().loss() == Some(LossReason::Forked), "the loss says why")?;
+        is_lost_by_the_fork(leadership.guard().ensure_held())?;
         is_lost_by_the_fork(wait(leadership.proclaim("a child")))?;
         is_lost_by_the_fork(wait(leadership.resign()))?;
         let mut observation = observation.take().ok_or("an observation")?;
@@ -248,7 +248,7 @@ fn leadership_stays(_directory: &Path) -> Done {
     ended_well(beside)?;
     let (leadership, mut observation) =
         (leadership.ok_or("a leadership")?, observation.ok_or("an observation")?);
-    leadership.ensure_held()?;
+    leadership.guard().ensure_held()?;
     wait(leadership.proclaim("still the parent"))?;
     until_leads(&mut observation, "still the parent")
 }

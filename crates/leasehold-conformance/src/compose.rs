@@ -168,9 +168,9 @@ pub async fn a_leader_is_seen_with_what_it_says(subject: &Subject) {
     assert_eq!(said().await.as_deref(), Some("one"));
     must(subject.drive(first.proclaim("one, elsewhere")).await);
     assert_eq!(said().await.as_deref(), Some("one, elsewhere"));
-    assert!(must(subject.drive(two.admin().revoke_now(&name, first.token())).await));
+    assert!(must(subject.drive(two.admin().revoke_now(&name, first.guard().token())).await));
     let second = must(subject.drive(by_two.campaign("two")).await);
-    assert!(second.token() > first.token());
+    assert!(second.guard().token() > first.guard().token());
     let refused = subject.drive(first.proclaim("one, still")).await;
     assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
     assert_eq!(said().await.as_deref(), Some("two"));

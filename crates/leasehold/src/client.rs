@@ -150,7 +150,7 @@ impl Client {
     ///
     /// To keep a job from running twice, use [`Lock::try_run`] instead. An election cannot rule out
     /// that two processes act as leaders: a leader that was paused keeps acting until it checks
-    /// [`Leadership::lost`]. So send the leader's token with each write. An election is a mutex of
+    /// [whether it still leads]. So send the leader's token with each write. An election is a mutex of
     /// the same name: the holder of the mutex leads, and its label is the value.
     ///
     /// ```
@@ -175,7 +175,7 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// [`Leadership::lost`]: crate::election::Leadership::lost
+    /// [whether it still leads]: crate::election::Leadership::guard
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         let parsed = LockName::new(&name);
         Election::new(self.keeper.clone(), parsed, self.mutex(name))

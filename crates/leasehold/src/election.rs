@@ -12,14 +12,13 @@ use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::{
-    Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, LossReason,
-    Result, Status, StoreError,
+    Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, Result, Status,
+    StoreError,
 };
 
 use crate::guard::Guard;
 use crate::keeper::{Handle, Keeper};
 use crate::lock::Lock;
-use crate::lost::Lost;
 use crate::replies::end_notice;
 use crate::store::Subscription;
 
@@ -181,41 +180,10 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The lease: its validity, its loss, its token.
+    /// The lease: its token, [whether it is lost](Guard::ensure_held), and how
+    /// [to wait for that](Guard::lost). From then on somebody else may lead.
     pub fn guard(&self) -> &Guard {
         &self.guard
-    }
-
-    /// The fencing token of this leadership, like [`Guard::token`].
-    pub fn token(&self) -> FencingToken {
-        self.guard.token()
-    }
-
-    /// Completes when this leadership ends, like [`Guard::lost`]: with `None` if the leader
-    /// resigned. From then on somebody else may lead.
-    pub fn lost(&self) -> Lost {
-        self.guard.lost()
-    }
-
-    /// Why the leadership has ended, like [`Guard::loss`]: `None` while it may be relied on. The
-    /// call does no I/O.
-    pub fn loss(&self) -> Option<LossReason> {
-        self.guard.loss()
-    }
-
-    /// Returns the loss of the leadership as an error, like [`Guard::ensure_held`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Guard::ensure_held`].
-    pub fn ensure_held(&self) -> Result<()> {
-        self.guard.ensure_held()
-    }
-
-    /// Calls `call` once if the leadership is lost, like [`Guard::on_lost`], but not if the leader
-    /// resigns.
-    pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        self.guard.on_lost(call);
     }
 
     /// Announces another value from now on. Only the leader can do this: in one step, the store
@@ -260,7 +228,7 @@ impl Leadership {
 
     async fn publish_value(&self, value: &str) {
         let nth = self.messages.fetch_add(1, Ordering::Relaxed);
-        publish(&self.keeper, self.guard.name(), &text(self.token(), nth, value)).await;
+        publish(&self.keeper, self.guard.name(), &text(self.guard.token(), nth, value)).await;
     }
 }
 

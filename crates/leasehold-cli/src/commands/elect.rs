@@ -72,7 +72,7 @@ async fn lead(
     connection.settle(leadership.guard(), args.ttl, asked_at).await?;
     ready.say("leads")?;
     let at_a_loss = ready.clone();
-    leadership.on_lost(move |_| at_a_loss.remove());
+    leadership.guard().on_lost(move |_| at_a_loss.remove());
     if args.command.is_empty() {
         until_asked(connection, leadership.guard(), args.ttl, None, None).await?;
         let resigned = leadership.resign().await;

@@ -55,7 +55,7 @@ pub async fn a_candidate_leads_once_the_leaders_client_is_closed(subject: &Subje
     let name = subject.fresh_name("election");
     let scene = async {
         let first = must(one.election(&name).campaign("one").await);
-        let token = first.token();
+        let token = first.guard().token();
         let election = two.election(&name);
         let close = async {
             tokio::task::yield_now().await;
@@ -63,7 +63,7 @@ pub async fn a_candidate_leads_once_the_leaders_client_is_closed(subject: &Subje
         };
         let (second, ()) = join(election.campaign("two"), close).await;
         let second = must(second);
-        assert!(second.token() > token && !first.guard().is_held());
+        assert!(second.guard().token() > token && !first.guard().is_held());
         let leader = must(follower.election(&name).leader().await);
         assert_eq!(leader.map(|leader| leader.value).as_deref(), Some("two"));
         must(second.resign().await);

@@ -36,16 +36,16 @@ async fn a_leader_is_told_how_its_leadership_ended() {
     let [client, other] = of_one_store().await;
     let leadership = client.election("scheduler").campaign("one").await.unwrap();
     let (sender, told) = tokio::sync::oneshot::channel();
-    leadership.on_lost(move |reason| {
+    leadership.guard().on_lost(move |reason| {
         let _unheard = sender.send(reason);
     });
-    leadership.ensure_held().unwrap();
-    assert_eq!(leadership.loss(), None);
-    let (name, token) = (leadership.guard().name(), leadership.token());
+    leadership.guard().ensure_held().unwrap();
+    assert_eq!(leadership.guard().loss(), None);
+    let (name, token) = (leadership.guard().name(), leadership.guard().token());
     assert!(other.admin().revoke_now(name, token).await.unwrap());
     assert_eq!(told.await.unwrap(), LossReason::Revoked);
-    assert_eq!(leadership.loss(), Some(LossReason::Revoked));
-    let error = leadership.ensure_held().unwrap_err();
+    assert_eq!(leadership.guard().loss(), Some(LossReason::Revoked));
+    let error = leadership.guard().ensure_held().unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LossReason::Revoked, .. }), "{error}");
 }
 
