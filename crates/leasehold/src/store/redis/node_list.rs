@@ -204,7 +204,7 @@ impl Listed {
 
     fn warnings(&self) -> Vec<String> {
         let own = self.addresses();
-        self.others.iter().map(|(_, theirs)| mismatch(&own, theirs).join(": ")).collect()
+        self.others.iter().map(|(_, theirs)| mismatch(&own, theirs)).collect()
     }
 }
 
@@ -216,17 +216,12 @@ fn new_id() -> String {
 
 /// Whether these nodes can be exactly those of a list. A node whose id is not known can be any.
 fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
-    let listed: Vec<_> = list.split(',').collect();
-    let mut ids = ids.peekable();
-    let mut count = 0;
-    ids.by_ref().all(|id| {
-        count += 1;
-        id.is_none_or(|id| listed.contains(&id))
-    }) && count == listed.len()
+    let (ids, listed): (Vec<_>, Vec<_>) = (ids.collect(), list.split(',').collect());
+    ids.len() == listed.len() && ids.into_iter().flatten().all(|id| listed.contains(&id))
 }
 
-/// The finding that other clients use other nodes: what was found, the risk, and the remedy.
-fn mismatch(own: &str, theirs: &str) -> [String; 3] {
+/// The warning that other clients use other nodes: what was found, the risk, and the remedy.
+fn mismatch(own: &str, theirs: &str) -> String {
     let life = show_duration(LIST_LIFE);
     let found = match own == theirs {
         true => format!(
@@ -235,10 +230,10 @@ fn mismatch(own: &str, theirs: &str) -> [String; 3] {
         ),
         false => format!("other clients have the nodes {theirs}, and this one has {own}"),
     };
-    let risk = "each list may have a majority, and two may hold one lock";
-    let remedy =
-        format!("give all clients the same nodes; a client that stops is forgotten after {life}");
-    [found, risk.to_owned(), remedy]
+    format!(
+        "{found}: each list may have a majority, and two may hold one lock: give all clients the \
+         same nodes; a client that stops is forgotten after {life}"
+    )
 }
 
 #[cfg(test)]

@@ -2,23 +2,28 @@
 //! the same as another node.
 
 use std::error::Error as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::quorum::majority;
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Operation, StoreError,
     StoreErrorKind,
 };
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout_at;
 
 use super::Redis;
 use super::checks::Incompatible;
 use super::clocks::{OF_NODES, compare};
+use super::connection::dial::Admission;
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::background;
+use crate::mutex::Mutex;
 use crate::store::{Capabilities, Inbox, Store, Subscribed};
 use crate::time::SystemClock;
 
@@ -52,10 +57,10 @@ impl QuorumNodes {
         let member = |(index, address): (usize, &Address)| {
             Arc::new(LazyNode {
                 address: address.to_string(),
-                redis: OnceLock::new(),
                 settings: settings.of_node(address),
                 entry: list.entry(index),
-                state: watch::Sender::new(NodeState::Closed),
+                redis: OnceCell::new(),
+                failure: Mutex::default(),
             })
         };
         Ok(Some(Self {
@@ -76,35 +81,30 @@ impl QuorumNodes {
     ///
     /// Why a majority cannot be reached, or why a server must not be among the nodes.
     pub(crate) async fn connect(&self) -> Result<(), StoreError> {
-        let needed = self.members.len() / 2 + 1;
+        let needed = majority(self.members.len());
         let mut until = tokio::time::Instant::now() + self.connect_timeout;
-        let mut changes: Vec<_> =
-            self.members.iter().map(|member| member.state.subscribe()).collect();
-        self.members.iter().for_each(LazyNode::open);
-        let mut has_majority = false;
-        loop {
-            let states: Vec<NodeState> =
-                changes.iter_mut().map(|change| change.borrow_and_update().clone()).collect();
-            if let Some(error) = states.iter().find_map(NodeState::refusal) {
-                return Err(error);
+        let mut opening: FuturesUnordered<_> = self.members.iter().map(LazyNode::open).collect();
+        let mut open = 0;
+        while let Ok(Some(opened)) = timeout_at(until, opening.next()).await {
+            match opened {
+                Ok(_) => open += 1,
+                // Nodes do not take over from each other, so a replica that is there from the
+                // beginning is a mistake, too.
+                Err(OpenError { error, is_mistake: true }) => {
+                    return Err(StoreError::new(StoreErrorKind::Unsupported, error.to_string()));
+                }
+                Err(OpenError { is_mistake: false, .. }) => {}
             }
-            let open = states.iter().filter(|state| matches!(state, NodeState::Open)).count();
-            let opening = states.iter().filter(|state| matches!(state, NodeState::Opening)).count();
-            if open >= needed && !std::mem::replace(&mut has_majority, true) {
+            if open >= needed {
                 until = until.min(tokio::time::Instant::now() + GRACE);
             }
-            let change = changes.iter_mut().map(|change| Box::pin(change.changed()));
-            let is_over = opening == 0
-                || timeout_at(until, futures_util::future::select_all(change)).await.is_err();
-            if is_over && has_majority {
-                self.compare_clocks();
-                self.compare_lists().await;
-                return Ok(());
-            }
-            if is_over {
-                return Err(self.missing(&states, open, needed));
-            }
         }
+        if open < needed {
+            return Err(self.missing(open, needed));
+        }
+        self.compare_clocks();
+        self.compare_lists().await;
+        Ok(())
     }
 
     /// Warns of nodes that do not accept each other's tokens, or soon will not, because of their
@@ -130,67 +130,41 @@ impl QuorumNodes {
         }
     }
 
-    fn missing(&self, states: &[NodeState], open: usize, needed: usize) -> StoreError {
-        let missing = self.members.iter().zip(states);
-        let missing = missing.filter(|(_, state)| !matches!(state, NodeState::Open));
-        let why = missing.map(|(member, state)| match state.failure() {
-            Some(error) => error.to_string(),
-            None => format!("{}: no answer", member.address),
-        });
-        let (nodes, why) = (self.members.len(), why.collect::<Vec<_>>().join("; "));
+    fn missing(&self, open: usize, needed: usize) -> StoreError {
+        let why: Vec<_> = self.members.iter().filter_map(|member| member.trouble()).collect();
+        let (nodes, why) = (self.members.len(), why.join("; "));
         let message =
             format!("{open} of {nodes} nodes can be reached and {needed} are needed: {why}");
         StoreError::new(StoreErrorKind::Unreachable, message)
     }
 }
 
+/// Why a node could not be opened.
 #[derive(Clone, Debug)]
-enum NodeState {
-    Closed,
-    /// The server could not be reached, at the given time.
-    Failed(StoreError, Instant),
-    Open,
-    Opening,
-    /// The server must not be a node of this quorum.
-    Refused(StoreError),
-    /// The server was a replica at the given time. A failover behind one address passes by itself.
-    Replica(StoreError, Instant),
+struct OpenError {
+    error: StoreError,
+    /// The server is no independent primary.
+    is_mistake: bool,
 }
 
-impl NodeState {
-    /// Why the node is not open, if that is known.
-    fn failure(&self) -> Option<&StoreError> {
-        match self {
-            Self::Failed(error, _) | Self::Refused(error) | Self::Replica(error, _) => Some(error),
-            Self::Closed | Self::Open | Self::Opening => None,
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        let error = match error {
+            Error::Store(error) => error,
+            other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
+        };
+        let is_refused =
+            matches!(error.kind(), StoreErrorKind::Unsupported | StoreErrorKind::Version);
+        if !is_refused && !error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) {
+            return Self { error, is_mistake: false };
         }
-    }
-
-    /// Why the list of nodes is wrong, if it is. Nodes do not take over from each other, so a
-    /// replica that is there from the beginning is a mistake.
-    fn refusal(&self) -> Option<StoreError> {
-        match self {
-            Self::Refused(error) => Some(error.clone()),
-            Self::Replica(error, _) => {
-                Some(StoreError::new(StoreErrorKind::Unsupported, error.to_string()))
-            }
-            Self::Closed | Self::Failed(..) | Self::Open | Self::Opening => None,
-        }
-    }
-
-    /// The state after a failed attempt to open the node.
-    fn after(error: Error) -> Self {
-        let is_replica = matches!(&error, Error::Store(error)
-            if error.kind() == StoreErrorKind::Unreachable && is_incompatible(error));
-        let error = in_a_quorum(error);
-        match error.kind() {
-            StoreErrorKind::Unsupported if is_replica => {
-                let error = StoreError::new(StoreErrorKind::Unreachable, error.to_string());
-                Self::Replica(error, Instant::now())
-            }
-            StoreErrorKind::Unsupported | StoreErrorKind::Version => Self::Refused(error),
-            _ => Self::Failed(error, Instant::now()),
-        }
+        let why = format!(
+            "{error}; the nodes of a quorum are independent primaries: no replicas of each other, \
+             and not the masters of one cluster, though many tutorials call that Redlock"
+        );
+        // A replica is not refused: a failover behind one address passes by itself.
+        let kind = if is_refused { StoreErrorKind::Unsupported } else { error.kind() };
+        Self { error: StoreError::new(kind, why), is_mistake: true }
     }
 }
 
@@ -199,49 +173,61 @@ impl NodeState {
 struct LazyNode {
     address: String,
     settings: RedisOptions,
-    redis: OnceLock<Redis>,
     entry: NodeEntry,
-    state: watch::Sender<NodeState>,
+    redis: OnceCell<Redis>,
+    /// Why the node could not be opened, and when.
+    failure: Mutex<Option<(OpenError, Instant)>>,
 }
 
 impl LazyNode {
-    /// Opens the node, unless that is under way or failed a moment ago. This happens on the
-    /// background thread, because the caller may leave before the node is open.
-    fn open(self: &Arc<Self>) {
-        let is_ours = self.state.send_if_modified(|state| {
-            let is_due = match state {
-                NodeState::Closed => true,
-                NodeState::Failed(_, at) | NodeState::Replica(_, at) => at.elapsed() >= RETRY,
-                NodeState::Open | NodeState::Opening | NodeState::Refused(_) => false,
-            };
-            if is_due {
-                *state = NodeState::Opening;
-            }
-            is_due
-        });
-        if !is_ours {
-            return;
+    /// Opens the node. This happens on the background thread, because the caller may leave before
+    /// the node is open.
+    async fn open(self: &Arc<Self>) -> Result<&Redis, OpenError> {
+        if let Some(redis) = self.redis.get() {
+            return Ok(redis);
         }
-        let member = Arc::clone(self);
+        let (report, opened) = oneshot::channel();
+        let node = Arc::clone(self);
         let opening = async move {
-            let state = match member.connect().await {
-                Ok(()) => NodeState::Open,
-                Err(error) => NodeState::after(error),
-            };
-            member.state.send_replace(state);
+            let opened = node.redis.get_or_try_init(|| node.connect()).await;
+            let _ = report.send(opened.map(drop));
         };
-        if let Err(error) = background::spawn(&SystemClock::new(), Box::pin(opening)) {
-            self.state.send_replace(NodeState::Failed(error, Instant::now()));
+        background::spawn(&SystemClock::new(), Box::pin(opening)).map_err(Error::from)?;
+        match opened.await {
+            Ok(Err(failure)) => Err(failure),
+            Ok(Ok(())) | Err(_) => self.redis.get().ok_or_else(|| OpenError {
+                error: StoreError::new(StoreErrorKind::Unreachable, "the node is not open yet"),
+                is_mistake: false,
+            }),
         }
     }
 
-    /// Connects, and checks the server.
-    async fn connect(&self) -> Result<(), Error> {
-        let redis =
-            Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await?;
-        // Nobody else connects at the same time.
-        let _ = self.redis.set(redis);
-        Ok(())
+    /// Connects, and checks the server, unless that failed a moment ago.
+    async fn connect(&self) -> Result<Redis, OpenError> {
+        if let Some((failure, at)) = &*self.failure.lock()
+            && at.elapsed() < RETRY
+        {
+            return Err(failure.clone());
+        }
+        let admission: Arc<dyn Admission> = Arc::new(self.entry.clone());
+        let opened = Redis::open_admitted(self.settings.clone(), Some(admission)).await;
+        opened.map_err(|error| {
+            let failure = OpenError::from(error);
+            *self.failure.lock() = Some((failure.clone(), Instant::now()));
+            failure
+        })
+    }
+
+    /// The store, once it is open.
+    async fn opened(self: &Arc<Self>) -> Result<&Redis, StoreError> {
+        self.open().await.map_err(|failure| failure.error)
+    }
+
+    /// Why the node is not open.
+    fn trouble(&self) -> Option<String> {
+        let failure = || self.failure.lock().as_ref().map(|(it, _)| it.error.to_string());
+        let why = || failure().unwrap_or_else(|| format!("{}: no answer", self.address));
+        self.redis.get().is_none().then(why)
     }
 
     /// Whether it is time to store the list at this node. If so, the caller must do that. Layouts
@@ -257,22 +243,6 @@ impl LazyNode {
         if let Some(redis) = self.redis.get() {
             let (prefix, limit) = (self.settings.prefix(), self.settings.timeout());
             self.entry.leave_list(&redis.topology, prefix, limit).await;
-        }
-    }
-
-    /// The store, once it is open.
-    async fn opened(self: &Arc<Self>) -> Result<&Redis, StoreError> {
-        let mut changes = self.state.subscribe();
-        self.open();
-        loop {
-            if let Some(redis) = self.redis.get() {
-                return Ok(redis);
-            }
-            if let Some(error) = changes.borrow_and_update().failure() {
-                return Err(error.clone());
-            }
-            // The sender lives as long as `self`.
-            let _ = changes.changed().await;
         }
     }
 }
@@ -324,34 +294,10 @@ impl Store for Arc<LazyNode> {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.redis.get().map(Store::warnings).unwrap_or_default();
-        let state = self.state.borrow().clone();
-        if !matches!(state, NodeState::Open) {
-            let no_answer = || format!("{}: no answer yet", self.address);
-            let why = state.failure().map_or_else(no_answer, ToString::to_string);
-            warnings.push(format!("{why}; the quorum does without this node for now"));
-        }
+        let trouble = self.trouble();
+        warnings
+            .extend(trouble.map(|why| format!("{why}; the quorum does without this node for now")));
         warnings.extend(self.entry.warnings());
         warnings
     }
-}
-
-/// Explains the error for a server of the wrong kind.
-fn in_a_quorum(error: Error) -> StoreError {
-    match error {
-        Error::Store(error)
-            if error.kind() == StoreErrorKind::Unsupported || is_incompatible(&error) =>
-        {
-            let why = format!(
-                "{error}; the nodes of a quorum are independent primaries: no replicas of each \
-                 other, and not the masters of one cluster, though many tutorials call that Redlock"
-            );
-            StoreError::new(StoreErrorKind::Unsupported, why)
-        }
-        Error::Store(error) => error,
-        other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
-    }
-}
-
-fn is_incompatible(error: &StoreError) -> bool {
-    error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>)
 }

@@ -83,11 +83,11 @@ impl Layout for Plain {
 
 /// The warning about a missing prefix: programs that write their keys differently do not exclude
 /// each other, and nothing else would show that.
-pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
-    let found = format!("with layout=plain the key of a lock is {prefix:?} and its name");
-    let remedy = "give prefix= as the other programs write their keys, with nothing behind it if \
-        they use the bare name";
-    [found, remedy.to_owned()]
+pub(crate) fn keys_note(prefix: &str) -> String {
+    format!(
+        "with layout=plain the key of a lock is {prefix:?} and its name: give prefix= as the other \
+         programs write their keys, with nothing behind it if they use the bare name"
+    )
 }
 
 fn check(name: &LockName, mode: Mode) -> Result<(), StoreError> {
