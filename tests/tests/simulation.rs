@@ -218,7 +218,7 @@ impl Simulation {
     async fn remains(&self) -> Vec<String> {
         self.subject.pass(Duration::from_millis(3 * Times::USUAL.closed_ms)).await;
         // The store forgets records while it does something else.
-        let list = Operation::List { prefix: String::new(), limit: 10 };
+        let list = Operation::List { prefix: String::new(), after: None, keys: 10 };
         must(self.subject.store().execute(list).await);
         self.memory.record(&self.name).map(|_| self.name.to_string()).into_iter().collect()
     }

@@ -24,15 +24,8 @@ use crate::token::FencingToken;
 pub enum Operation {
     /// Keeps many leases in one call; the answer is [`Reply::Many`], in the same order.
     Keep(Vec<(LockName, Keep)>),
-    /// Lists the names that are held or awaited.
-    List {
-        /// The beginning of the names.
-        prefix: String,
-        /// The largest number of names to return.
-        limit: u32,
-    },
     /// Lists the names that are held or awaited, some at a time. The answer is [`Reply::Page`].
-    ListPage {
+    List {
         /// The beginning of the names.
         prefix: String,
         /// The end of the page before, from [`Page::next`](crate::Page::next); `None` for the first
@@ -54,12 +47,7 @@ pub enum Operation {
 impl Operation {
     /// Whether the operation changes nothing.
     pub const fn is_read_only(&self) -> bool {
-        matches!(
-            self,
-            Self::List { .. }
-                | Self::ListPage { .. }
-                | Self::On { action: Action::Look { .. }, .. }
-        )
+        matches!(self, Self::List { .. } | Self::On { action: Action::Look { .. }, .. })
     }
 }
 

@@ -113,13 +113,7 @@ impl Work {
                     leases.map(|(name, keep)| self.step(name, now, &Action::Keep(keep))).collect(),
                 )
             }
-            Operation::List { prefix, limit } => {
-                let listed = self.contents.records.iter().filter(|(name, record)| {
-                    name.as_str().starts_with(&prefix) && record.is_in_use(now)
-                });
-                Reply::Names(listed.take(limit as usize).map(|(name, _)| name.clone()).collect())
-            }
-            Operation::ListPage { prefix, after, keys } => {
+            Operation::List { prefix, after, keys } => {
                 let mut page = Page::default();
                 let is_after = |name: &LockName| after.as_deref().is_none_or(|a| name.as_str() > a);
                 for (name, record) in &self.contents.records {
@@ -151,7 +145,6 @@ impl Work {
 impl Store for OwnStore {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::default();
-        can.durable = true;
         can.permits = true;
         can.queued = true;
         can.recorded_tokens = true;

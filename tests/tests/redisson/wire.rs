@@ -351,8 +351,7 @@ async fn the_locks_of_redisson_are_listed_and_other_data_is_not() {
     must(redis::cmd("HSET").arg("data").arg(&["mode", "dark"]).exec(&mut shared.theirs));
     must(redis::cmd("SET").arg("text").arg(theirs).exec(&mut shared.theirs));
     shared.acquire(1, Mode::Exclusive).await;
-    let list = Operation::List { prefix: String::new(), limit: 10 };
-    let Reply::Names(mut names) = must(shared.store.execute(list).await).reply else { panic!() };
-    names.sort();
-    assert_eq!(names, ["a", "lock", "rwlock"].map(|name| must(LockName::new(name))));
+    let list = Operation::List { prefix: String::new(), after: None, keys: 100 };
+    let Reply::Page(page) = must(shared.store.execute(list).await).reply else { panic!() };
+    assert_eq!(page.names, ["a", "lock", "rwlock"].map(|name| must(LockName::new(name))));
 }

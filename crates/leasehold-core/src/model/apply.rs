@@ -19,13 +19,6 @@ pub trait Records {
     /// The error if an operation cannot be applied.
     type Error;
 
-    /// The names that begin with `prefix` and are in use, in order, at most `limit` of them.
-    ///
-    /// # Errors
-    ///
-    /// If the records cannot be read.
-    fn list(&mut self, now: Now, prefix: &str, limit: u32) -> Result<Vec<LockName>, Self::Error>;
-
     /// The names in use, in order, among the next `keys` names that begin with `prefix` and come
     /// after `after`.
     ///
@@ -77,11 +70,7 @@ pub fn apply<R: Records>(
             }
             Outcome { reply: Reply::Many(replies), messages }
         }
-        Operation::List { prefix, limit } => {
-            let reply = Reply::Names(records.list(now, prefix, *limit)?);
-            Outcome { reply, messages: Vec::new() }
-        }
-        Operation::ListPage { prefix, after, keys } => {
+        Operation::List { prefix, after, keys } => {
             let reply = Reply::Page(records.page(now, prefix, after.as_deref(), *keys)?);
             Outcome { reply, messages: Vec::new() }
         }

@@ -8,7 +8,7 @@ impl Operation {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Keep(_) => "keep",
-            Self::List { .. } | Self::ListPage { .. } => "list",
+            Self::List { .. } => "list",
             Self::On { action, .. } => action.as_str(),
         }
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::holder::{ClientId, LastHolder, Status};
-use crate::name::LockName;
 use crate::page::Page;
 use crate::setters::setters;
 use crate::time::Now;
@@ -63,11 +62,9 @@ pub enum Reply {
     },
     /// One reply for each lease of an [`Operation::Keep`](super::Operation::Keep).
     Many(Vec<Reply>),
-    /// The answer to [`Operation::List`](super::Operation::List).
-    Names(Vec<LockName>),
     /// This attempt does not hold the name, or no longer does.
     NotHeld,
-    /// The answer to [`Operation::ListPage`](super::Operation::ListPage).
+    /// The answer to [`Operation::List`](super::Operation::List).
     Page(Page),
     /// The attempt waits in the queue.
     Queued(Place),

@@ -34,11 +34,10 @@ fn of_every_action_it_is_known_whose_it_is_and_what_it_asks_for() {
 #[test]
 fn listings_and_looks_change_nothing_and_all_else_may() {
     let (prefix, name) = (String::new(), LockName::new("a").unwrap());
-    let list = Operation::List { prefix: prefix.clone(), limit: 1 };
-    let page = Operation::ListPage { prefix, after: None, keys: 1 };
+    let list = Operation::List { prefix, after: None, keys: 1 };
     let keep = Operation::Keep(vec![(name.clone(), Keep::new(request(), TTL))]);
-    assert!(list.is_read_only() && page.is_read_only() && !keep.is_read_only());
-    assert_eq!([list, page, keep].map(|it| it.as_str()), ["list", "list", "keep"]);
+    assert!(list.is_read_only() && !keep.is_read_only());
+    assert_eq!([list, keep].map(|it| it.as_str()), ["list", "keep"]);
     for (action, word, ..) in actions() {
         let operation = Operation::On { name: name.clone(), action };
         assert_eq!((operation.as_str(), operation.is_read_only()), (word, word == "look"));

@@ -98,14 +98,6 @@ impl Memory {
 impl model::Records for Names {
     type Error = Infallible;
 
-    fn list(&mut self, now: Now, prefix: &str, limit: u32) -> Result<Vec<LockName>, Infallible> {
-        let matching = self
-            .records
-            .iter()
-            .filter(|(name, record)| name.as_str().starts_with(prefix) && record.is_in_use(now));
-        Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
-    }
-
     fn page(
         &mut self,
         now: Now,
@@ -182,7 +174,7 @@ impl Shared {
 
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { durable: false, ..Capabilities::OF_RECORDS }
+        Capabilities::OF_RECORDS
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
@@ -232,12 +224,7 @@ struct MemorySubscription(mpsc::UnboundedReceiver<String>);
 
 impl Subscription for MemorySubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async {
-            match self.0.recv().await {
-                Some(message) => Some(message),
-                None => std::future::pending().await, // unreachable: the store keeps the other end
-            }
-        })
+        Box::pin(self.0.recv()) // the store keeps the other end, so this does not end
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn refuse_in_child(made_in: &MadeIn) -> Result<(), StoreError> {
 ///
 /// let mut queue = Capabilities::default();
 /// (queue.queued, queue.wakes) = (true, true);
-/// assert!(!queue.durable);
+/// assert!(!queue.permits);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,8 +46,6 @@ pub struct Capabilities {
     /// grants nothing. A store sets this if a grant in a message may not count yet, because
     /// replicas have not acknowledged it or no majority was asked.
     pub claims_first: bool,
-    /// Locks survive the end of every process that uses the store.
-    pub durable: bool,
     /// Others than the store's clients can publish messages under a name. So such a message is only
     /// a hint to ask the store.
     pub hears_anybody: bool,
@@ -82,7 +80,6 @@ impl Capabilities {
     /// Those of a store that has a record for each name.
     pub(crate) const OF_RECORDS: Self = Self {
         claims_first: false,
-        durable: true,
         hears_anybody: false,
         local_tokens: true,
         permits: true,

@@ -269,19 +269,6 @@ impl Records for &FileTransaction<'_> {
     type Error = StoreError;
 
     /// Includes the names whose record cannot be read.
-    fn list(&mut self, now: Now, prefix: &str, limit: u32) -> Result<Vec<LockName>, StoreError> {
-        let mut names = Vec::new();
-        self.each_row(prefix, |name, record| {
-            let is_next = names.len() < limit as usize && name.as_str().starts_with(prefix);
-            if is_next && record.is_none_or(|record| record.is_in_use(now)) {
-                names.push(name.clone());
-            }
-            is_next
-        })?;
-        Ok(names)
-    }
-
-    /// Includes the names whose record cannot be read.
     fn page(
         &mut self,
         now: Now,

@@ -1,4 +1,4 @@
-//! Listings: names by prefix, in one list or in pages.
+//! Pages of the names that begin with a prefix.
 
 use leasehold_core::{LockName, Now, StoreError};
 use tokio_postgres::types::Type;
@@ -7,21 +7,16 @@ use super::connection::Sessions;
 use super::record::{damaged, now};
 
 /// The clock, and the names that begin with `prefix` and come after `beyond`, each with a flag that
-/// says whether anybody holds or awaits it. Lists only names in use, or all.
+/// says whether anybody holds or awaits it.
 pub(crate) async fn names(
     sessions: &Sessions,
     (prefix, beyond): (&str, &str),
     at_most: u32,
-    with_unused: bool,
 ) -> Result<(Now, Vec<(LockName, bool)>), StoreError> {
     let at_most = i64::from(at_most);
-    let values = [
-        (&prefix as _, Type::TEXT),
-        (&beyond as _, Type::TEXT),
-        (&at_most as _, Type::INT8),
-        (&with_unused as _, Type::BOOL),
-    ];
-    let rows = sessions.query("SELECT * FROM leasehold.list_3($1, $2, $3, $4)", &values).await?;
+    let values =
+        [(&prefix as _, Type::TEXT), (&beyond as _, Type::TEXT), (&at_most as _, Type::INT8)];
+    let rows = sessions.query("SELECT * FROM leasehold.list_3($1, $2, $3, true)", &values).await?;
     let now = now(rows.first().ok_or_else(|| damaged("an answer"))?.get(0))?;
     // A name that is not one of ours belongs to the program that put it there.
     let names = rows.iter().filter_map(|row| {

@@ -176,14 +176,9 @@ impl Shared {
         let sessions = &self.sessions;
         match operation {
             Operation::Keep(leases) => self.keep(leases).await,
-            Operation::List { prefix, limit } => {
-                let (now, names) = names(sessions, (&prefix, ""), limit, false).await?;
-                let names = names.into_iter().map(|(name, _)| name).collect();
-                Ok(Answer::new(now, Reply::Names(names)))
-            }
-            Operation::ListPage { prefix, after, keys } => {
+            Operation::List { prefix, after, keys } => {
                 let beyond = after.as_deref().unwrap_or_default();
-                let (now, names) = names(sessions, (&prefix, beyond), keys, true).await?;
+                let (now, names) = names(sessions, (&prefix, beyond), keys).await?;
                 let mut page = Page::default();
                 for (name, is_used) in &names {
                     page.scan(name, *is_used, keys);

@@ -1,38 +1,10 @@
 //! The list of names that are held or waited for.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{Answer, Operation, Page, Reply, StoreError, StoreErrorKind};
 
-use super::fan_out::ask;
 use super::nodes::Nodes;
-
-/// Names that are held on a majority of the nodes, if each silent node counts as one on which they
-/// are held.
-pub(super) async fn run(
-    nodes: &Arc<Nodes>,
-    prefix: String,
-    limit: u32,
-) -> Result<Answer, StoreError> {
-    let replies = ask(nodes, Operation::List { prefix, limit }, |_| false).await;
-    let answered = replies.answers.len();
-    if answered < nodes.needed {
-        return Err(replies.undecided(nodes, "the list"));
-    }
-    let (mut counts, mut is_cut) = (BTreeMap::<LockName, usize>::new(), false);
-    for reply in replies.answers {
-        let Reply::Names(names) = reply else { continue };
-        is_cut |= names.len() >= limit as usize;
-        for name in names {
-            *counts.entry(name).or_default() += 1;
-        }
-    }
-    // If the limit has cut a list short, the node may have a name that is missing from the list.
-    let least = if is_cut { 1 } else { nodes.least(answered) };
-    let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
-    Ok(Answer::untimed(Reply::Names(names.take(limit as usize).collect())))
-}
 
 /// Returns the pages of one node, then those of the next. A name that is held on a majority is on
 /// the pages of any majority of the nodes. A name on fewer nodes is listed, too, and a look at it
@@ -50,7 +22,7 @@ pub(super) async fn page(
     let Some(node) = nodes.nodes.get(place.node) else {
         return Ok(Answer::untimed(Reply::Page(Page::default())));
     };
-    let operation = Operation::ListPage { prefix, after: place.after.map(str::to_owned), keys };
+    let operation = Operation::List { prefix, after: place.after.map(str::to_owned), keys };
     let (mut page, missing, next) = match nodes.in_time(node.ask(operation)).await {
         Ok(timed) => match timed.answer.reply {
             Reply::Page(mut page) => {

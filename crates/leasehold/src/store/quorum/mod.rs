@@ -140,10 +140,7 @@ impl Quorum {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         let nodes = &self.nodes;
         let (name, action) = match operation {
-            Operation::List { prefix, limit } => {
-                return list::run(nodes, prefix, limit).await;
-            }
-            Operation::ListPage { prefix, after, keys } => {
+            Operation::List { prefix, after, keys } => {
                 return list::page(nodes, prefix, after.as_deref(), keys).await;
             }
             Operation::Keep(leases) => return keep::many(nodes, leases).await,
@@ -181,7 +178,6 @@ impl Store for Quorum {
         let all = |can| self.nodes.all_can(can);
         Capabilities {
             claims_first: true,
-            durable: all(|can| can.durable),
             local_tokens: all(|can| can.local_tokens),
             publishes_releases: all(|can| can.publishes_releases),
             recorded_tokens: all(|can| can.recorded_tokens),

@@ -45,7 +45,7 @@ use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
 use self::layout::{Layout, Set, key, reply};
-use self::list::{Listing, list, page};
+use self::list::page;
 pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};
@@ -151,7 +151,7 @@ impl Redis {
         };
         let warnings = Arc::new(Warnings::default());
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
-            warnings.add(keys_note(settings.prefix()).join(": "));
+            warnings.add(keys_note(settings.prefix()));
         }
         let ConnectCheck { warnings: found, clocks, followers } =
             checks::check_servers(&topology, &settings).await?;
@@ -206,20 +206,14 @@ impl Redis {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
-    async fn list(&self, operation: Operation) -> Result<Answer, StoreError> {
-        let (layout, primaries) = (&*self.layout, self.topology.primaries().await?);
-        match operation {
-            Operation::List { prefix: begin, limit } => {
-                let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-                let limit = limit as usize;
-                list(&primaries, Listing { layout, begin: &begin, limit }).await
-            }
-            Operation::ListPage { prefix: begin, after, keys } => {
-                let listing = Listing { layout, begin: &begin, limit: keys as usize };
-                page(primaries, listing, after.as_deref()).await
-            }
-            _ => Err(StoreError::unknown_request()),
-        }
+    async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        keys: u32,
+    ) -> Result<Answer, StoreError> {
+        let primaries = self.topology.primaries().await?;
+        page(primaries, &*self.layout, prefix, after, keys).await
     }
 
     /// The topology of the store; an error in a forked child, whose connections are shared with the
@@ -356,7 +350,10 @@ impl Store for Redis {
                 Box::pin(async move { self.act(&name, &action).await })
             }
             Operation::Keep(leases) => Box::pin(async move { self.keep(&leases).await }),
-            operation => Box::pin(self.list(operation)),
+            Operation::List { prefix, after, keys } => {
+                Box::pin(async move { self.page(&prefix, after.as_deref(), keys).await })
+            }
+            _ => Box::pin(ready(Err(StoreError::unknown_request()))),
         }
     }
 

@@ -34,9 +34,9 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         assert_eq!(refusal, expected);
     }
 
-    let list = Operation::List { prefix: String::new(), limit: 9 };
-    let Reply::Names(names) = store.execute(list).await.unwrap().reply else { panic!("no names") };
-    assert_eq!(names, [name("a"), name("b"), name("c")]);
+    let list = Operation::List { prefix: String::new(), after: None, keys: 9 };
+    let Reply::Page(page) = store.execute(list).await.unwrap().reply else { panic!("no page") };
+    assert_eq!(page.names, [name("a"), name("b"), name("c")]);
     let error = failure(&store, "b", Action::Look { limit: 1 }).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     let text = error.to_string();
