@@ -44,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding message protocol secret traits",
+            "finding message place protocol secret traits",
             "pace warnings",
             "clocked options tls",
             "socket url",

@@ -42,17 +42,9 @@ impl Fences {
     ///
     /// The higher token that has been seen; then nothing is changed.
     pub fn install(&mut self, fence: &Fence) -> Result<(), FencingToken> {
-        match self.0.get_mut(&fence.lock) {
-            Some(newest) if *newest > fence.token => Err(*newest),
-            Some(newest) => {
-                *newest = fence.token;
-                Ok(())
-            }
-            None => {
-                self.0.insert(fence.lock.clone(), fence.token);
-                Ok(())
-            }
-        }
+        let newest = self.0.entry(fence.lock.clone()).or_insert(fence.token);
+        *newest = fence.token.max(*newest);
+        if *newest == fence.token { Ok(()) } else { Err(*newest) }
     }
 }
 

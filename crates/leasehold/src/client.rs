@@ -150,8 +150,8 @@ impl Client {
     ///
     /// To keep a job from running twice, use [`Lock::try_run`] instead. An election cannot rule out
     /// that two processes act as leaders: a leader that was paused keeps acting until it checks
-    /// [whether it still leads]. So send the leader's token with each write. An election is a mutex of
-    /// the same name: the holder of the mutex leads, and its label is the value.
+    /// [whether it still leads]. So send the leader's token with each write. An election is a mutex
+    /// of the same name: the holder of the mutex leads, and its label is the value.
     ///
     /// ```
     /// # #[tokio::main]

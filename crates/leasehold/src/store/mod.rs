@@ -26,6 +26,7 @@ mod message;
 mod options;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod pace;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod protocol;
@@ -61,8 +62,6 @@ pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, R
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
-#[doc(hidden)]
-pub use self::router::{Place, place};
 pub use self::router::{check_url, connect, connect_with, examine, shown_url};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::secret::{Login, Password, Secret};
@@ -70,6 +69,8 @@ pub use self::secret::{Login, Password, Secret};
 pub use self::tls::TlsConfig;
 pub(crate) use self::traits::Subscribed;
 pub use self::traits::{Capabilities, Inbox, Store, Subscription};
+#[doc(hidden)]
+pub use self::{place::Place, router::place};
 
 #[cfg(feature = "redis")]
 #[doc(hidden)]

@@ -10,6 +10,7 @@ use leasehold_core::{InvalidInput, Result};
 use super::file::File;
 use super::finding::Finding;
 use super::memory::{self, Memory};
+use super::place::Place;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
@@ -64,17 +65,6 @@ impl Options {
     fn of(url: &str) -> Result<Self, InvalidInput> {
         Self::read(url, Some(&|name| std::env::var(name).ok()))
     }
-}
-
-/// The place of a store.
-#[doc(hidden)]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The same text for all URLs of the store.
-    pub id: String,
-    /// A URL for other machines, if the store is on servers that have hosts. It has no password,
-    /// and of the options only those that select the locks.
-    pub remote: Option<String>,
 }
 
 fn scheme(url: &str) -> &str {

@@ -5,7 +5,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
 use super::options::{Server, invalid};
-use super::router::Place;
+use super::place::Place;
 use super::secret::{Login, PASSWORD_FILE, Password, Secret};
 
 /// The environment variable with a password, so that no URL needs to contain it.

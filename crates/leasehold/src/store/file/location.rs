@@ -2,6 +2,7 @@
 //! must exist before it is opened.
 
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
@@ -155,10 +156,8 @@ impl Location {
     /// The directory is renamed into place with the write lock's file already in it. Otherwise
     /// processes of other users that come while it is being made would be refused.
     fn try_create_side(&self, access: Access) -> io::Result<()> {
-        let mut number = [0; 8];
-        getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
-        let name = format!(".leasehold-{:016x}", u64::from_ne_bytes(number));
-        let new = self.directory().join(name);
+        let number = RandomState::new().hash_one(());
+        let new = self.directory().join(format!(".leasehold-{number:016x}"));
         fs::DirBuilder::new().mode(0o700).create(&new)?;
         let made = fs::File::open(&new).and_then(|directory| {
             access.give(&directory)?;

@@ -4,6 +4,7 @@
 //! A publisher writes to every pipe whose file name begins with the mark of the lock's name. It
 //! removes the pipes that have no reader left. Tidying removes such pipes of all names.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -66,10 +67,8 @@ fn visit(liveness: &Liveness, beginning: &str, each: impl Fn(&OwnedFd)) -> io::R
 ///
 /// The system's error, if no pipe can be made or no descriptor is left.
 pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result<FileSubscription> {
-    let mut number = [0; 16];
-    getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
-    let number = u128::from_ne_bytes(number);
-    let (file, hidden) = (format!("{}{number:032x}", mark(name)), format!("new-{number:032x}"));
+    let number = RandomState::new().hash_one(name);
+    let (file, hidden) = (format!("{}{number:016x}", mark(name)), format!("new-{number:016x}"));
     liveness.make_pipe(&hidden)?;
     let pipe = liveness.open_pipe(&hidden);
     // The pipe gets its name once a listener reads it: before that, others would take it for the

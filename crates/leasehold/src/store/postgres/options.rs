@@ -10,7 +10,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::store::options::{
     self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
 };
-use crate::store::router::Place;
+use crate::store::place::Place;
 use crate::store::secret::{Login, Secret};
 use crate::store::tls::{Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};

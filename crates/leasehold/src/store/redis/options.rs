@@ -12,7 +12,7 @@ pub(crate) use crate::store::options::Server as Address;
 use crate::store::options::{
     self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, unknown, word,
 };
-use crate::store::router::Place;
+use crate::store::place::Place;
 use crate::store::secret::Login;
 use crate::store::tls::{TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
