@@ -31,28 +31,16 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts three primaries, each with this number of replicas, and waits until they serve.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn start(replicas_each: usize) -> io::Result<Self> {
         Self::start_with(&RedisOptions::default(), replicas_each)
     }
 
     /// Starts a cluster with these options.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn start_with(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
         Self::start_on(None, options, replicas_each)
     }
 
     /// Starts a cluster with these options and with a bus that can be cut.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn start_with_bus(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
         let bus = Bus::start(PRIMARIES * (1 + replicas_each))?;
         Self::start_on(Some(bus), options, replicas_each)
@@ -133,20 +121,12 @@ impl Cluster {
     }
 
     /// The slot of a key.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn slot_of(&self, key: &str) -> RedisResult<u16> {
         let mut connection = self.answering().server.connection()?;
         redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection)
     }
 
     /// The node that serves a slot, as a node that answers sees it.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn owner(&self, slot: u16) -> RedisResult<usize> {
         let port = self.answering().owner_port(slot)?;
         let owner = self.nodes.iter().position(|node| Some(node.server.port()) == port);
@@ -169,10 +149,6 @@ impl Cluster {
     }
 
     /// Waits until all nodes that answer see a new node serve a slot, and returns the new node.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub fn until_taken_over(&self, slot: u16, from: usize) -> RedisResult<usize> {
         let old = self.nodes[from].server.port();
         self.until_all("a replica takes over", |node| {
@@ -183,38 +159,22 @@ impl Cluster {
     }
 
     /// Waits until no node that answers serves any slot, because too many others do not answer.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub fn until_down(&self) -> RedisResult<()> {
         self.until_all("the cluster is down", |node| Ok(!node.is_ok()?))
     }
 
     /// Waits until every node that answers serves again.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub fn until_up(&self) -> RedisResult<()> {
         self.until_all("the cluster is up", Node::is_ok)
     }
 
     /// Waits until every node that answers serves, sees the given number of nodes for each slot,
     /// and follows its primary if it has one.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub fn until_whole(&self, nodes_each: usize) -> RedisResult<()> {
         self.until_all("every slot has all its nodes", |node| node.is_whole(nodes_each))
     }
 
     /// A replica of this primary, as a node that answers sees it.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver, or if there is no replica.
     pub fn replica_of(&self, primary: usize) -> RedisResult<usize> {
         let port = self.nodes[primary].server.port();
         let ranges = self.answering().ranges()?;
@@ -225,20 +185,12 @@ impl Cluster {
     }
 
     /// Waits until a primary has a replica that follows it.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub fn until_replicated(&self, primary: usize) -> RedisResult<()> {
         let server = &self.nodes[primary].server;
         try_until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
     }
 
     /// Takes a replica out of the cluster; it continues to run, as a node without a cluster.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn remove_replica(&self, index: usize) -> RedisResult<()> {
         let removed = &self.nodes[index];
         let forget = format!("CLUSTER FORGET {}", removed.id);
@@ -249,30 +201,18 @@ impl Cluster {
     }
 
     /// Ends a node as a crash does.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn kill(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.kill9()
     }
 
     /// Stops the process of a node: to the other nodes, it looks cut off.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn stop(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.stop()
     }
 
     /// Continues a stopped node.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn cont(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = true;
         self.nodes[index].server.cont()
@@ -306,10 +246,6 @@ impl Cluster {
     }
 
     /// Starts a node again, as the same member of the cluster.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisServer::restart`].
     pub fn restart(&mut self, index: usize, data: Data) -> io::Result<()> {
         self.nodes[index].server.restart(data)?;
         self.nodes[index].answers = true;
@@ -317,10 +253,6 @@ impl Cluster {
     }
 
     /// Moves a slot with all its keys to another node.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn move_slot(&self, slot: u16, to: usize) -> RedisResult<()> {
         let moving = self.begin_move(slot, to)?;
         moving.move_keys()?;
@@ -329,10 +261,6 @@ impl Cluster {
 
     /// Begins to move a slot. From now on, requests for keys that the slot's node does not have go
     /// to the other node.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn begin_move(&self, slot: u16, to: usize) -> RedisResult<SlotMove<'_>> {
         let (from, to) = (&self.nodes[self.owner(slot)?], &self.nodes[to]);
         to.server.command::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", from.id))?;
@@ -369,10 +297,6 @@ pub struct SlotMove<'a> {
 
 impl SlotMove<'_> {
     /// Moves the keys that are in the slot now.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn move_keys(&self) -> RedisResult<()> {
         let mut connection = self.from.server.connection()?;
         loop {
@@ -390,10 +314,6 @@ impl SlotMove<'_> {
     }
 
     /// Assigns the slot to its new node, and tells all nodes that answer.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn finish(self) -> RedisResult<()> {
         let assign = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.to.id);
         self.to.server.command::<()>(&assign)?;

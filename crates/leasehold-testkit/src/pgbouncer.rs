@@ -82,10 +82,6 @@ impl PgBouncer {
     }
 
     /// The number of clients that are connected to the server's database.
-    ///
-    /// # Errors
-    ///
-    /// The last message with which `psql` failed.
     pub fn clients(&self) -> Result<usize> {
         let lines = self.console("SHOW CLIENTS")?;
         let of_console = format!("|{CONSOLE}|");

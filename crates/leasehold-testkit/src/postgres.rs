@@ -49,19 +49,11 @@ pub struct Postgres {
 impl Postgres {
     /// Starts a server with an empty database, which flushes nothing to the disk; `None` where
     /// PostgreSQL is not installed.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start() -> Result<Option<Self>> {
         Self::start_with(&["fsync=off"])
     }
 
     /// The same with further settings.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start_with(settings: &[&str]) -> Result<Option<Self>> {
         let Some(programs) = programs() else { return Ok(None) };
         let directory = directory_for_servers()?;
@@ -72,10 +64,6 @@ impl Postgres {
     }
 
     /// Starts a standby that streams from this server, with the same settings.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn standby(&self) -> Result<Self> {
         let directory = directory_for_servers()?;
         self.back_up_to(directory.path())?;
@@ -84,10 +72,6 @@ impl Postgres {
     }
 
     /// Kills the server, deletes its data, and starts it again as a standby of another server.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn follow(&mut self, primary: &Self) -> Result<()> {
         self.kill9()?;
         fs::remove_dir_all(self.directory.path().join("data"))?;
@@ -106,10 +90,6 @@ impl Postgres {
     }
 
     /// Starts a server that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start_with_tls(files: &Certificates) -> Result<Option<Self>> {
         files.server.parent().map_or(Ok(()), give)?;
         [&files.server, &files.server_key, &files.authority]
@@ -128,10 +108,6 @@ impl Postgres {
     }
 
     /// Starts a server with its own wall clock, for [`set_clock`](Self::set_clock).
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start_with_clock() -> Result<Option<Self>> {
         let Some(mut server) = Self::start()? else { return Ok(None) };
         server.set_clock(0.0)?;
@@ -141,20 +117,12 @@ impl Postgres {
     }
 
     /// Sets the clock that all its processes read, in seconds ahead of the machine's.
-    ///
-    /// # Errors
-    ///
-    /// If the file of the clock cannot be written.
     pub fn set_clock(&self, ahead_s: f64) -> Result<()> {
         clock::set(self.directory.path(), ahead_s, 1.0)
     }
 
     /// Starts a server with a small disk in memory as its tablespace `small`; `None` also where
     /// mounting is not allowed. The disk is mounted in a separate namespace.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start_with_small_disk(size: &str) -> Result<Option<Self>> {
         let Some(mut server) = Self::start()? else { return Ok(None) };
         let (user, group) = if is_root()? { ids()? } else { (0, 0) };
@@ -175,10 +143,6 @@ impl Postgres {
     }
 
     /// Starts a server that also listens on TCP at 127.0.0.1, with these settings.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be set up or started.
     pub fn start_on_tcp(settings: &[&str]) -> Result<Option<Self>> {
         let own = ["fsync=off", "listen_addresses=127.0.0.1", &free_port()?];
         Self::start_with(&[&own, settings].concat())
@@ -205,30 +169,18 @@ impl Postgres {
     }
 
     /// Kills its first process, as `kill -9` does.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait().map(drop)
     }
 
     /// Ends it immediately, without writing anything more: an immediate shutdown.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn stop_at_once(&mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.process), Signal::QUIT)?;
         self.process.wait().map(drop)
     }
 
     /// Stops all its processes where they are.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn stop(&self) -> Result<()> {
         // From then on, the first process starts no others.
         kill_process(Pid::from_child(&self.process), Signal::STOP)?;
@@ -236,10 +188,6 @@ impl Postgres {
     }
 
     /// Continues all its processes.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn cont(&self) -> Result<()> {
         self.signal_children(Signal::CONT)?;
         Ok(kill_process(Pid::from_child(&self.process), Signal::CONT)?)
@@ -264,10 +212,6 @@ impl Postgres {
     }
 
     /// Starts it again.
-    ///
-    /// # Errors
-    ///
-    /// If that fails.
     pub fn restart(&mut self) -> Result<()> {
         self.process = self.launch()?;
         self.until_ready()
@@ -280,10 +224,6 @@ impl Postgres {
 
     /// Kills a process that serves a session of leasehold, if there is one, as the kernel does when
     /// memory runs out. The server then ends all other sessions, and recovers.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors and errors of the server.
     pub fn kill_a_session(&self) -> Result<()> {
         let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
         let found = self.query(sql)?;
@@ -337,10 +277,6 @@ impl Postgres {
     }
 
     /// Runs statements, and returns the rows that they select: a line per row.
-    ///
-    /// # Errors
-    ///
-    /// The message with which the server refuses them.
     pub fn query(&self, sql: &str) -> Result<String> {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
@@ -348,20 +284,12 @@ impl Postgres {
     }
 
     /// A schema with all its contents, as a script.
-    ///
-    /// # Errors
-    ///
-    /// The message with which `pg_dump` refuses it.
     pub fn dump(&self, schema: &str) -> Result<String> {
         let mut dump = Command::new(self.programs.join("pg_dump"));
         read(dump.envs(self.environment()).args(["--schema", schema]))
     }
 
     /// Runs a script of `psql`, such as a dump.
-    ///
-    /// # Errors
-    ///
-    /// The message with which the server refuses it.
     pub fn run(&self, script: &str) -> Result<()> {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script)?;

@@ -41,20 +41,12 @@ pub struct Struck(oneshot::Receiver<()>);
 
 impl Proxy {
     /// Starts a proxy for a Redis server on a port of 127.0.0.1.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error: no port, no thread.
     pub fn start(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Redis, server_port)
     }
 
     /// Starts a proxy for any server on a port of 127.0.0.1. It carries bytes without reading them,
     /// so no call can be struck, and no message lost.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error: no port, no thread.
     pub fn start_unread(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Unread, server_port)
     }
@@ -170,10 +162,6 @@ impl Proxy {
 
     /// Delivers the requests that are kept, each on a new connection, and returns the server's
     /// replies.
-    ///
-    /// # Errors
-    ///
-    /// If the server cannot be reached, or if its answer is no reply.
     pub fn deliver(&self) -> io::Result<Vec<Value>> {
         let held = std::mem::take(&mut *locked(&self.shared.held));
         held.iter().map(|request| ask(self.shared.server_port(), request)).collect()

@@ -31,10 +31,6 @@ const START_TRIES: u32 = 5;
 
 impl RedisOptions {
     /// Starts a server.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server program, or it does not start; the end of its log is in the message.
     pub fn start(self) -> io::Result<RedisServer> {
         let directory = tempfile::Builder::new().prefix("leasehold-server-").tempdir()?;
         let certificates = match (self.tls, &self.certificates) {
@@ -94,10 +90,6 @@ impl RedisServer {
     }
 
     /// Starts a server without persistence, password or limit.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn start() -> io::Result<Self> {
         Self::options().start()
     }
@@ -159,19 +151,11 @@ impl RedisServer {
     }
 
     /// A connection of the test's own, as the `default` user, by the unix socket.
-    ///
-    /// # Errors
-    ///
-    /// An error of the driver, if the server does not answer.
     pub fn connection(&self) -> RedisResult<Connection> {
         connect(&self.socket(), self.options.password.as_deref())
     }
 
     /// Sends one command by a new connection: `server.command("CLIENT KILL TYPE normal")`.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn command<T: FromRedisValue>(&self, words: &str) -> RedisResult<T> {
         let mut command = Cmd::new();
         words.split_ascii_whitespace().for_each(|word| {
@@ -181,19 +165,11 @@ impl RedisServer {
     }
 
     /// One section of `INFO`.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn info(&self, section: &str) -> RedisResult<String> {
         self.command(&format!("INFO {section}"))
     }
 
     /// The number behind these words in a section of `INFO`, or 0.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn number(&self, section: &str, words: &str) -> RedisResult<u64> {
         let info = self.info(section)?;
         let number = info.lines().find_map(|line| line.strip_prefix(words)?.trim().parse().ok());
@@ -201,10 +177,6 @@ impl RedisServer {
     }
 
     /// How often a command was called, and how many microseconds it took in all.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn command_stats(&self, command: &str) -> RedisResult<(u64, u64)> {
         let info = self.info("commandstats")?;
         let prefix = format!("cmdstat_{}:", command.to_ascii_lowercase());
@@ -220,10 +192,6 @@ impl RedisServer {
 
     /// The lines of `MONITOR` from now on, until the server is told `ECHO over`. If the line's
     /// source is `lua`, a script called the command.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn monitor(&self) -> RedisResult<impl Iterator<Item = String> + use<>> {
         let mut connection = self.connection()?;
         redis::cmd("MONITOR").exec(&mut connection)?;
@@ -234,10 +202,6 @@ impl RedisServer {
     /// The commands that the server was sent since [`monitor`](Self::monitor) was called, without
     /// arguments and without those of the test itself. A command that a script called is in
     /// brackets.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn sent(&self, lines: impl Iterator<Item = String>) -> RedisResult<Vec<String>> {
         self.command::<()>("ECHO over")?;
         let command = |line: String| {
@@ -250,10 +214,6 @@ impl RedisServer {
     }
 
     /// What users were denied since the start: empty if the documented rights suffice.
-    ///
-    /// # Errors
-    ///
-    /// An error of the server or of the driver.
     pub fn acl_log(&self) -> RedisResult<Vec<Value>> {
         self.command("ACL LOG")
     }
@@ -269,10 +229,6 @@ impl RedisServer {
     }
 
     /// Ends the server as a crash does.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn kill9(&mut self) -> io::Result<()> {
         self.process.kill()?;
         self.stopped.store(false, Ordering::Relaxed);
@@ -281,10 +237,6 @@ impl RedisServer {
 
     /// Stops the server's process: it keeps its connections, and answers nothing once this has
     /// returned.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn stop(&self) -> io::Result<()> {
         self.stopped.store(true, Ordering::Relaxed);
         self.signal(Signal::STOP)?;
@@ -294,20 +246,12 @@ impl RedisServer {
     }
 
     /// Continues a stopped server.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
     pub fn cont(&self) -> io::Result<()> {
         self.stopped.store(false, Ordering::Relaxed);
         self.signal(Signal::CONT)
     }
 
     /// Ends the server as a crash does, if it runs, and starts it again on the same port.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`RedisOptions::start`].
     pub fn restart(&mut self, data: Data) -> io::Result<()> {
         self.kill9()?;
         if data == Data::Dropped {
@@ -336,10 +280,6 @@ impl RedisServer {
     /// given seconds ahead of the machine's, or behind it, and running at `rate` from now on.
     ///
     /// A rate other than 1 counts from the start of the process, which is known to some 10 ms.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error. A server without its own clock ignores the setting.
     pub fn set_clock(&self, ahead_s: f64, rate: f64) -> io::Result<()> {
         let so_far_s = self.started.elapsed().as_secs_f64();
         clock::set(self.directory(), ahead_s + so_far_s * (1.0 - rate), rate)
