@@ -2,15 +2,13 @@
 //! solutions in the same database, in turns, each task on a separate name.
 
 mod contender;
-mod far;
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::Postgres;
+use leasehold_testkit::{Postgres, Proxy};
 use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
-use self::far::Far;
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
@@ -56,9 +54,11 @@ pub(crate) async fn run() -> Outcome {
     compare(&format!("not flushed, {SOME} tasks"), &quick, &near, SOME).await?;
     compare(&format!("not flushed, {MANY} tasks"), &quick, &near, MANY).await?;
     in_turn(&quick, &near).await?;
-    let far = Far::start(&near, UNDER_WAY)?;
-    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, far.place(), 1).await?;
-    drop((far, quick));
+    let proxy = Proxy::start_unread(quick.port())?;
+    proxy.delay(UNDER_WAY);
+    let far = Place { host: "127.0.0.1".to_owned(), port: proxy.port(), is_unnamed: false };
+    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, &far, 1).await?;
+    drop((proxy, quick));
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
     let near = by_socket(&safe);
     compare("flushed, one task", &safe, &near, 1).await?;
