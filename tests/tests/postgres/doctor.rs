@@ -35,7 +35,7 @@ async fn a_schema_that_is_missing_and_functions_that_a_role_may_not_call_are_nam
     database.ask(&format!("CREATE ROLE {role} LOGIN"));
     let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
     let poor = Visit::to(&url).await;
-    poor.assert_found(Level::Danger, "rights", "may not call boot_3, close_3");
+    poor.assert_found(Level::Danger, "rights", "may not call boot_4, close_4");
     poor.assert_found(Level::Danger, "rights", &format!("--holder {role} --install"));
 }
 

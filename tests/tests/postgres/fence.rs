@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::fence::postgres::{FENCE, OVERTAKEN, is_overtaken};
 use leasehold::{Client, FencingToken, Guard};
+use leasehold_testkit::harness::queued;
 use tokio_postgres::error::SqlState;
 
 use crate::Database;
@@ -137,6 +138,33 @@ async fn a_grant_to_another_since_the_snapshot_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_hand_over_since_the_snapshot_is_noticed_and_waits_for_a_fenced_transaction() {
+    for (world, late) in World::each().await {
+        for is_fenced in [false, true] {
+            let (guard, token, transaction) = world.held().await;
+            let waits = world.other.mutex(NAME);
+            let waiting = tokio::spawn(async move { waits.acquire().await });
+            queued(&world.holder, NAME, 1).await;
+            if is_fenced {
+                transaction.fence(token).await.unwrap();
+            }
+            guard.release().await.unwrap();
+            if is_fenced {
+                let status = world.holder.admin().inspect(NAME).await.unwrap();
+                assert!(status.holders.is_empty(), "{}: {status:?}", world.level);
+                transaction.run("COMMIT").await;
+            }
+            let next = waiting.await.unwrap().unwrap();
+            if !is_fenced {
+                let code = transaction.fence(token).await.unwrap_err();
+                assert_eq!(code, late, "{}", world.level);
+            }
+            next.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn renewals_and_the_fence_are_not_in_each_others_way() {
     for (world, _) in World::each().await {
         let (guard, token, transaction) = world.held().await;
@@ -189,7 +217,7 @@ async fn a_name_whose_rows_were_removed_and_made_anew_is_noticed() {
     for (world, late) in World::each().await {
         let (guard, token, transaction) = world.held().await;
         guard.release().await.unwrap();
-        world.database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_3()");
+        world.database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_4()");
         assert_eq!(world.database.ask("SELECT count(*) FROM @.lease"), "0", "it is free");
         let next = world.other.mutex(NAME).acquire().await.unwrap();
         assert!(next.token() > token);

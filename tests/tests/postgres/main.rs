@@ -7,6 +7,7 @@
 mod at_commit;
 mod clocks;
 mod conformance;
+mod differential;
 mod doctor;
 mod faults;
 mod fence;
@@ -27,7 +28,8 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold::store::PostgresOptions;
 use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
-use tokio_postgres::NoTls;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Connection, NoTls, Socket};
 
 #[test]
 #[ignore = "a job of a test in `full_log`, for a separate process"]
@@ -96,13 +98,17 @@ impl Database {
 
     /// A session of an application.
     async fn session(&self) -> tokio_postgres::Client {
+        let (client, connection) = self.connect().await;
+        tokio::spawn(connection);
+        client
+    }
+
+    async fn connect(&self) -> (tokio_postgres::Client, Connection<Socket, NoTlsStream>) {
         let [(_, host), (_, user), (_, database), _] = self.server.environment();
         let text = |it: std::ffi::OsString| it.into_string().unwrap();
         let mut config = tokio_postgres::Config::new();
         config.host(text(host)).user(text(user)).dbname(text(database));
-        let (client, connection) = must(config.connect(NoTls).await);
-        tokio::spawn(connection);
-        client
+        must(config.connect(NoTls).await)
     }
 
     /// The rows that a statement about the schema selects, as text; `@` stands for the schema.

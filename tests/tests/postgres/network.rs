@@ -1,9 +1,13 @@
 //! The network between a client and the server, and a server that stops.
 
-use std::time::Duration;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold::fence::postgres::OVERTAKEN;
-use leasehold::{Client, FencingToken, LossReason};
+use leasehold::{Client, FencingToken, Lock, LossReason};
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Postgres, Proxy, must};
 use tokio::task::JoinHandle;
@@ -140,6 +144,42 @@ async fn a_client_goes_on_with_the_next_server_if_the_first_one_is_or_falls_sile
         scene.proxy.swallow(true);
         must(soon(held(&client)).await.release().await);
     }
+}
+
+#[tokio::test]
+async fn a_silent_second_server_costs_a_client_its_time_to_connect_and_no_more() {
+    let Some(scene) = Scene::new().await else { return };
+    scene.proxy.swallow(true);
+    let nobody = must(TcpListener::bind("127.0.0.1:0"));
+    let port = must(nobody.local_addr()).port();
+    drop(nobody);
+    let (url, begin) = (url_of([port, scene.proxy.port()], "timeout=1s"), Instant::now());
+    let refused = soon(Client::connect(&url)).await.unwrap_err().to_string();
+    assert!(refused.contains("opening a session took longer than 5s"), "{refused}");
+    assert!(begin.elapsed() < Duration::from_secs(10), "two such times have passed");
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_is_dialled_a_few_times_whatever_the_number_of_callers() {
+    let Some(scene) = Scene::new().await else { return };
+    let refuses = must(TcpListener::bind("127.0.0.1:0"));
+    scene.proxy.lead_to(must(refuses.local_addr()).port());
+    let dials = Arc::new(AtomicU64::new(0));
+    let counts = Arc::clone(&dials);
+    std::thread::spawn(move || {
+        for dialled in refuses.incoming() {
+            drop(dialled);
+            counts.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    scene.proxy.cut();
+    let begin = Instant::now();
+    let locks: Vec<_> = (0..40).map(|number| scene.far.mutex(format!("a/{number}"))).collect();
+    let asked = join_all(locks.iter().map(Lock::try_acquire)).await;
+    assert!(asked.iter().all(Result::is_err));
+    let (dials, seconds) = (dials.load(Ordering::Relaxed), begin.elapsed().as_secs());
+    // Four a second, and those of the sessions that were cut.
+    assert!((1..=8 + 5 * seconds).contains(&dials), "{dials} in {seconds} s");
 }
 
 /// The URL of two servers.

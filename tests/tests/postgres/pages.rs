@@ -31,7 +31,7 @@ async fn a_name_that_is_free_has_a_row_until_it_is_swept_and_begins_above_its_pa
         assert!(again.token() > FencingToken::from_micros(highest), "{row}: {highest}");
         highest = again.token().micros();
         again.release().await.unwrap();
-        database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_3()");
+        database.ask("UPDATE @.lease SET free_from_us = 0; SELECT @.sweep_4()");
     }
 }
 
@@ -51,7 +51,7 @@ async fn what_a_dead_holder_has_left_is_swept() {
         }
         std::mem::forget(guard);
     }
-    let over = "UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_3()";
+    let over = "UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_4()";
     database.ask(over);
     assert_eq!(database.ask("SELECT string_agg(name, ' ') FROM @.lease"), "held fenced");
     drop(fenced);
@@ -89,7 +89,7 @@ async fn a_damaged_record_is_told_and_left_as_it_is() {
 async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     let Some(database) = Database::new() else { return };
     database.client().await.close().await.unwrap();
-    for layout in ["2", "4"] {
+    for layout in ["3", "5"] {
         database.ask(&format!("UPDATE @.number SET value = {layout} WHERE name = 'layout'"));
         let refused = Client::connect(&database.url()).await.unwrap_err();
         assert_eq!(kind(refused), StoreErrorKind::Version);
@@ -107,5 +107,5 @@ async fn many_who_connect_at_once_make_one_schema() {
     let clients = (0..6).map(|_| database.client());
     let clients = futures_util::future::join_all(clients).await;
     assert_eq!(clients.len(), 6);
-    assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "3");
+    assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "4");
 }

@@ -33,8 +33,8 @@ fn denied(refused: Error, words: &str) {
 /// The rows of the table in the manual: what a role does, and whether a holder, a fencer, a
 /// releaser and any other role may do that. `TOKEN` is the token of the lock `a`.
 const RIGHTS: [(&str, [bool; 4]); 13] = [
-    ("SELECT * FROM @.open_3('a')", [true, false, false, false]),
-    ("SELECT * FROM @.read_3('a')", [true, false, false, false]),
+    ("SELECT * FROM @.open_4('a')", [true, false, false, false]),
+    ("SELECT * FROM @.read_4('a')", [true, false, false, false]),
     ("SELECT * FROM @.lease FOR UPDATE", [true, false, false, false]),
     ("UPDATE @.lease SET turn = turn", [true, false, false, false]),
     ("SELECT * FROM @.boot", [true, false, false, false]),
@@ -119,7 +119,7 @@ async fn a_schema_of_a_stranger_is_refused_before_anything_of_it_is_called() {
         "SET ROLE {mallory}; CREATE TABLE @.fallen (); \
          CREATE FUNCTION @.layout() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN \
          DROP TABLE @.fallen; RETURN 3; END $$; \
-         CREATE FUNCTION @.boot_3(bigint, boolean) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN \
+         CREATE FUNCTION @.boot_4(bigint, boolean) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN \
          DROP TABLE @.fallen; RETURN 3; END $$"
     );
     let still = "SELECT to_regclass('@.fallen') IS NOT NULL";

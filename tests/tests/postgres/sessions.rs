@@ -7,6 +7,7 @@ use leasehold::election::Observed;
 use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
 use leasehold_testkit::fresh_number;
+use leasehold_testkit::harness::queued;
 
 #[tokio::test]
 async fn who_does_not_wait_has_one_session_and_does_not_listen() {
@@ -113,6 +114,28 @@ async fn a_request_for_a_name_that_nobody_awaits_is_one_statement_and_its_row_is
     assert!(!server.query("SELECT epoch FROM leasehold.lease").unwrap().contains('0'));
     let _held = direct.mutex("a").label("nightly").acquire().await.unwrap();
     while !server.query("SELECT hold FROM leasehold.lease").unwrap().contains("nightly") {}
+}
+
+#[tokio::test]
+async fn a_wait_and_a_hand_over_need_no_general_step() {
+    let Some(server) = crate::server() else { return };
+    let clients = [
+        Client::connect(&server.url()).await.unwrap(),
+        Client::connect(&server.url()).await.unwrap(),
+    ];
+    let mut guard = clients[0].mutex("a").acquire().await.unwrap();
+    for number in 1..8 {
+        if number == 3 {
+            // Both listen now, which begins in a general step.
+            server.query("ALTER FUNCTION leasehold.open_4 RENAME TO gone").unwrap();
+        }
+        let lock = clients[number % 2].mutex("a");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        queued(&clients[0], "a", 1).await;
+        guard.release().await.unwrap();
+        guard = waiting.await.unwrap().unwrap();
+    }
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

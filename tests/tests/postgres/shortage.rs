@@ -66,7 +66,7 @@ async fn p7_a_client_that_stops_in_the_middle_of_a_step_is_put_out_whatever_time
         let stopped = database.session().await;
         let begun = format!(
             "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
-             SELECT * FROM {}.open_3('{NAME}')",
+             SELECT * FROM {}.open_4('{NAME}')",
             database.schema
         );
         stopped.batch_execute(&begun).await.unwrap();

@@ -57,7 +57,7 @@ async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_
     assert_quarantined(other.mutex("another").try_acquire().await);
     assert_still_held(&guard).await;
     assert_eq!(fence(&servers.promoted, &guard).await, Ok(()));
-    let left = "SELECT grants_from_us > leasehold.clock_3() + 90000000 FROM leasehold.boot";
+    let left = "SELECT grants_from_us > leasehold.clock_4() + 90000000 FROM leasehold.boot";
     until(&servers.promoted, left).await; // as long as the lease, which is longer than `on`
     assert!(other.admin().end_quarantine().await.unwrap());
     assert!(is_taken(&other).await, "what was taken back is held");

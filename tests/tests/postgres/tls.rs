@@ -1,5 +1,7 @@
 //! TLS with a server whose certificate an authority of the test has signed.
 
+use std::fs;
+
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error};
 use leasehold_testkit::{Certificates, Postgres, must};
@@ -54,4 +56,29 @@ async fn a_server_is_believed_that_has_a_certificate_of_the_authority_for_its_na
     let _held = known.mutex("a").acquire().await.unwrap();
     let sessions = server.query(encrypted).unwrap();
     assert!(sessions.contains("t|/CN=client"), "{sessions}");
+}
+
+#[tokio::test]
+async fn files_that_are_replaced_count_for_the_next_session() {
+    let directory = must(tempfile::tempdir());
+    let (ours, theirs) = (directory.path().join("ours"), directory.path().join("theirs"));
+    [&ours, &theirs].into_iter().for_each(|folder| must(fs::create_dir(folder)));
+    let (files, foreign) = (must(Certificates::write(&ours)), must(Certificates::write(&theirs)));
+    let Some(server) = installed("PostgreSQL", must(Postgres::start_with_tls(&files))) else {
+        return;
+    };
+    let used = directory.path().join("used.pem");
+    must(fs::copy(&files.authority, &used));
+    let (port, used) = (server.port(), used.display());
+    let url =
+        format!("postgres://postgres@localhost:{port}/postgres?timeout=20s&sslrootcert={used}");
+    let client = Client::connect(&url).await.unwrap();
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+        WHERE application_name = 'leasehold'";
+    for (authority, is_believed) in [(&foreign.authority, false), (&files.authority, true)] {
+        must(fs::copy(authority, used.to_string()));
+        must(server.query(end));
+        let acquired = client.mutex("a").try_acquire().await;
+        assert_eq!(acquired.is_ok(), is_believed, "{acquired:?}");
+    }
 }

@@ -51,7 +51,7 @@ async fn work(upkeep: Weak<Upkeep>) {
         let Some(upkeep) = upkeep.upgrade() else { return };
         if swept.elapsed() >= SWEEP_EVERY && upkeep.is_used.swap(false, Ordering::Relaxed) {
             // A failure here comes again in the next operation, which reports it.
-            while let Ok(rows) = upkeep.sessions.query("SELECT leasehold.sweep_3()", &[]).await
+            while let Ok(rows) = upkeep.sessions.query("SELECT leasehold.sweep_4()", &[]).await
                 && rows.first().is_some_and(|row| row.get(0))
             {}
             swept = Instant::now();

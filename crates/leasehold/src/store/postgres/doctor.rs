@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use leasehold_core::text::show_duration;
-use leasehold_core::{Clock as _, Error, StoreError, StoreErrorKind};
-use tokio_postgres::types::Type;
+use leasehold_core::{Clock as _, Error, StoreError};
 
 use super::connection::{Sessions, error, on_keeper};
 use super::options::{PostgresOptions, SslMode};
+use super::record::damaged;
 use super::schema::{self, OF_HOLDERS};
 use crate::clock::SystemClock;
 use crate::store::finding::{Finding, Topic};
@@ -57,9 +57,7 @@ pub(crate) async fn of_server(
     let before = SystemClock::new().wall_us();
     let rows = sessions.query(FACTS, &[]).await?;
     let after = SystemClock::new().wall_us();
-    let row = rows.first().ok_or_else(|| {
-        StoreError::new(StoreErrorKind::Corrupt, "the server gave no row for its settings")
-    })?;
+    let row = rows.first().ok_or_else(|| damaged("an answer"))?;
     let version: String = row.get(0);
     let place = place(settings);
     let persistence = Topic(&place, "persistence");
@@ -143,7 +141,7 @@ async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Fi
     let (place, name) = (place(settings), sessions.schema());
     let topic = Topic(&place, "rights");
     let functions = &OF_HOLDERS[..];
-    let values = [(&name as _, Type::TEXT), (&functions as _, Type::TEXT_ARRAY)];
+    let values = values![TEXT name, TEXT_ARRAY functions];
     let rows = sessions.query(RIGHTS, &values).await?;
     let lacking = rows.first().map(|row| (row.get(0), row.get(1)));
     let (role, missing): (String, Vec<String>) = lacking.unwrap_or_default();

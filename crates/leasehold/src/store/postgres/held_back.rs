@@ -1,14 +1,13 @@
 //! The transactions that hold a name back: open transactions that have passed `fence`.
 
 use leasehold_core::{LockName, StoreError, StoreErrorKind};
-use tokio_postgres::types::Type;
 
 use super::connection::Sessions;
 
 /// Describes the transactions that hold back a name, as far as the server tells about them.
 pub(super) async fn find(sessions: &Sessions, name: &LockName) -> Vec<String> {
-    let values = [(&name.as_str() as _, Type::TEXT)];
-    let rows = sessions.query("SELECT leasehold.held_back_3($1)", &values).await;
+    let values = values![TEXT name.as_str()];
+    let rows = sessions.query("SELECT leasehold.held_back_4($1)", &values).await;
     rows.unwrap_or_default().iter().map(|row| row.get(0)).collect()
 }
 

@@ -1,7 +1,6 @@
 //! Pages of the names that begin with a prefix.
 
 use leasehold_core::{LockName, Now, StoreError};
-use tokio_postgres::types::Type;
 
 use super::connection::Sessions;
 use super::record::{damaged, now};
@@ -14,9 +13,8 @@ pub(crate) async fn names(
     at_most: u32,
 ) -> Result<(Now, Vec<(LockName, bool)>), StoreError> {
     let at_most = i64::from(at_most);
-    let values =
-        [(&prefix as _, Type::TEXT), (&beyond as _, Type::TEXT), (&at_most as _, Type::INT8)];
-    let rows = sessions.query("SELECT * FROM leasehold.list_3($1, $2, $3, true)", &values).await?;
+    let values = values![TEXT prefix, TEXT beyond, INT8 at_most];
+    let rows = sessions.query("SELECT * FROM leasehold.list_4($1, $2, $3)", &values).await?;
     let now = now(rows.first().ok_or_else(|| damaged("an answer"))?.get(0))?;
     // A name that is not one of ours belongs to the program that put it there.
     let names = rows.iter().filter_map(|row| {

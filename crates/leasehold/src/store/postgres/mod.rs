@@ -1,9 +1,16 @@
 //! Locks in a PostgreSQL database.
 //!
-//! Leasehold connects only to servers that [`PostgresOptions`] and URLs name. A request for a name
-//! that nobody awaits is one statement. Any other request is one transaction of two round trips
+//! Leasehold connects only to servers that [`PostgresOptions`] and URLs name. The frequent requests
+//! are one statement each. Any other request is one transaction of two round trips
 //! around [`leasehold_core::model::step`]. No session is held for a lock, so a pooler may be in
 //! between. The manual for operators is [`Postgres::MANUAL`].
+
+/// Values for a statement, each behind its type.
+macro_rules! values {
+    ($($type:ident $value:expr),*) => {
+        [$((&$value as _, tokio_postgres::types::Type::$type)),*]
+    };
+}
 
 mod chores;
 mod connection;
@@ -17,7 +24,6 @@ mod schema;
 mod step;
 mod thin;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +41,7 @@ use self::inbox::Inboxes;
 use self::listing::names;
 pub use self::options::{PostgresOptions, SslMode};
 pub use self::schema::PostgresRoles;
+use self::thin::Thin;
 use super::options::OFFSET;
 use super::traits::refuse_in_child;
 use super::warnings::Warnings;
@@ -68,18 +75,17 @@ pub struct Postgres {
 struct Shared {
     settings: PostgresOptions,
     sessions: Sessions,
+    thin: Thin,
     inboxes: Inboxes,
     warnings: Arc<Warnings>,
     upkeep: Arc<Upkeep>,
 }
 
-impl fmt::Debug for Postgres {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PostgresOptions { servers, schema, .. } = &self.shared.settings;
-        let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
-        f.debug_struct("Postgres").field("servers", &servers).field("schema", schema).finish()
-    }
-}
+debug_as!(Postgres => |it, f| {
+    let PostgresOptions { servers, schema, .. } = &it.shared.settings;
+    let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+    f.debug_struct("Postgres").field("servers", &servers).field("schema", schema).finish()
+});
 
 impl Postgres {
     #[doc = include_str!("../../../docs/postgres.md")]
@@ -139,8 +145,9 @@ impl Postgres {
         settings.check()?;
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
-        let upkeep = Arc::new(Upkeep::new(sessions.clone()));
-        let shared = Shared { settings, sessions, inboxes, warnings, upkeep };
+        let (upkeep, thin) = (Upkeep::new(sessions.clone()), Thin::new(sessions.clone()));
+        let upkeep = Arc::new(upkeep);
+        let shared = Shared { settings, sessions, thin, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -191,15 +198,13 @@ impl Shared {
     }
 
     async fn on(&self, name: &LockName, mut action: Action) -> Result<Answer, StoreError> {
-        let sessions = &self.sessions;
         let mut deaf = None;
         let done = match &mut action {
-            Action::Look { .. } => Some(step::look(sessions, name, &action).await?),
+            Action::Look { .. } => Some(step::look(&self.sessions, name, &action).await?),
             Action::Take(take) if take.from.is_some() || take.claim.is_some() => {
                 return self.step_once_free(name, &action).await;
             }
             Action::Take(take) => {
-                let done = thin::take(sessions, name, take).await?;
                 let client = take.request.id.client;
                 if take.waits && take.place.is_none() && !self.inboxes.hears(client) {
                     // The first request does not wait: for a lock that is free, no session has to
@@ -207,13 +212,13 @@ impl Shared {
                     deaf = Some(client);
                     take.waits = false;
                 }
-                done
+                self.thin.take(name, take).await?
             }
-            Action::End(end) => thin::end(sessions, name, end).await?,
+            Action::End(end) => self.thin.end(name, end).await?,
             _ => None,
         };
         if let Some(done) = done {
-            return Ok(done);
+            return Ok(self.heed(&action, done).await);
         }
         let answer = self.step(name, &action).await?;
         let (Some(client), Action::Take(take)) = (deaf, &mut action) else { return Ok(answer) };
@@ -225,15 +230,14 @@ impl Shared {
         self.step(name, &action).await
     }
 
-    /// Renews leases: those that nobody awaits by one statement, and each other one by a step.
+    /// Renews leases: those that a statement can by one, and each other one by a step.
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
-        let (mut now, kept) = thin::keep(&self.sessions, &leases).await?.unzip();
-        let kept = kept.unwrap_or_default();
+        let (mut now, kept) = self.thin.keep(&leases).await?;
         let keeping = leases.into_iter().enumerate().map(|(at, (name, keep))| {
-            let is_kept = kept.contains(&at);
+            let kept = kept.get(&at).copied();
             async move {
-                if is_kept {
-                    return Ok((None, Reply::Kept { contended: false }));
+                if let Some(contended) = kept {
+                    return Ok((None, Reply::Kept { contended }));
                 }
                 match self.step(&name, &Action::Keep(keep)).await {
                     Ok(answer) => Ok((answer.now, answer.reply)),
@@ -249,22 +253,23 @@ impl Shared {
             now = now.or(at);
             replies.push(reply);
         }
-        let reply = Reply::Many(replies);
-        Ok(match now {
-            Some(now) => Answer::new(now, reply),
-            None => Answer::untimed(reply),
-        })
+        let mut answer = Answer::untimed(Reply::Many(replies));
+        answer.now = now;
+        Ok(answer)
+    }
+
+    /// Listens for a waiter that is in the queue now.
+    async fn heed(&self, action: &Action, answer: Answer) -> Answer {
+        if let (Action::Take(take), Reply::Queued(_)) = (action, &answer.reply) {
+            self.inboxes.hear(take.request.id.client).await;
+        }
+        answer
     }
 
     async fn step(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         let (answer, messages) = step::apply(&self.sessions, name, action).await?;
         self.inboxes.tell(&messages).await;
-        if let Action::Take(take) = action
-            && matches!(answer.reply, Reply::Queued(_))
-        {
-            self.inboxes.hear(take.request.id.client).await;
-        }
-        Ok(answer)
+        Ok(self.heed(action, answer).await)
     }
 
     /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.

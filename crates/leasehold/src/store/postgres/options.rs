@@ -1,11 +1,9 @@
 //! The options of a PostgreSQL store, as values and as a URL.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
-use tokio_rustls::rustls::ClientConfig;
 
 use crate::store::options::{
     self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
@@ -259,17 +257,14 @@ impl PostgresOptions {
     }
 
     /// The TLS configuration for a server; `None` without TLS.
-    pub(crate) fn tls_for(
-        &self,
-        server: &Server,
-    ) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
+    pub(crate) fn tls_for(&self, server: &Server) -> Result<Option<Tls>, InvalidInput> {
         let trust = match self.mode_for(server) {
             SslMode::Disable => return Ok(None),
             SslMode::Require => Trust::Anybody,
             SslMode::VerifyCa => Trust::AnyName,
             SslMode::VerifyFull => Trust::Name,
         };
-        Tls::new(self.tls_config.as_ref(), trust, self.files())?.config().map(Some)
+        Tls::new(self.tls_config.as_ref(), trust, self.files()).map(Some)
     }
 
     fn files(&self) -> TlsFiles<&Option<PathBuf>> {

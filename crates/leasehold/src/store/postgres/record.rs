@@ -1,5 +1,5 @@
-//! The record of a name in its row. A hold that nobody awaits is in the columns; any other record
-//! is its text.
+//! The record of a name in its row. A hold and its queue are in two columns, in the words of the
+//! record's text. So the thin statements can write them. Any other record is its text.
 
 use leasehold_core::model::text::{self, UnreadableRecord};
 use leasehold_core::model::{Gate, Record, State};
@@ -10,10 +10,12 @@ use tokio_postgres::Row;
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) hold: Option<String>,
+    pub(crate) queue: Option<Vec<String>>,
     pub(crate) record: Option<String>,
     /// From then on nothing of the record counts, unless something changes.
     pub(crate) free_from_us: i64,
-    /// Until then the name is in use, unless something changes.
+    /// With a `hold`, the end of the gate. With a `record`, the name is in use until then, unless
+    /// something changes.
     pub(crate) used_until_us: i64,
 }
 
@@ -24,12 +26,17 @@ impl Columns {
         }
         let (used_until_us, free_from_us) = ends(record);
         let mut columns = Self { free_from_us, used_until_us, ..Self::default() };
-        let is_alone = record.queue.is_empty() && record.closed.is_empty() && record.last.is_none();
+        let Record { shares, closed, last, .. } = record;
         match &record.gate {
-            Some(gate @ Gate { state: State::Held(hold), .. })
-                if is_alone && hold.token.is_some() =>
+            Some(Gate { state: state @ (State::Awaited(_) | State::Held(_)), until_ms })
+                if shares.is_empty() && closed.is_empty() && last.is_none() =>
             {
-                columns.hold = Some(text::gate(&gate.state, 0));
+                columns.hold = Some(text::gate(state, 0));
+                columns.used_until_us = us(until_ms + 1);
+                // The first lines are the version and the gate.
+                let waits: Vec<_> =
+                    record.to_text().split('\n').skip(2).map(str::to_owned).collect();
+                columns.queue = Some(waits).filter(|waits| !waits.is_empty());
             }
             _ => columns.record = Some(record.to_text()),
         }
@@ -42,8 +49,14 @@ pub(crate) fn read(name: &LockName, row: &Row) -> Result<Record, StoreError> {
     let (hold, record): (Option<&str>, Option<&str>) = (row.get("hold"), row.get("record"));
     let read = match (hold, record) {
         (_, Some(text)) => Record::from_text(text),
-        (None, None) => Ok(Record::default()),
-        (Some(hold), None) => held(hold, row.get("free_from_us")).ok_or(UnreadableRecord::Damaged),
+        (None, None) => return Ok(Record::default()),
+        (Some(hold), None) => {
+            let until_ms = row.get::<_, i64>("used_until_us") / 1_000 - 1;
+            let waits: Option<Vec<&str>> = row.get("queue");
+            let gate = format!("{}\ngate {until_ms} {hold}", Record::default().to_text());
+            let lines = [vec![gate.as_str()], waits.unwrap_or_default()].concat();
+            Record::from_text(&lines.join("\n"))
+        }
     };
     read.map_err(|unreadable| {
         let kind = match unreadable {
@@ -57,13 +70,6 @@ pub(crate) fn read(name: &LockName, row: &Row) -> Result<Record, StoreError> {
         );
         StoreError::new(kind, text)
     })
-}
-
-/// The record of a hold that the columns say.
-fn held(hold: &str, free_from_us: i64) -> Option<Record> {
-    let state = text::read_gate(hold)?;
-    let until_ms = u64::try_from(free_from_us).ok()?.checked_div(1_000)?.checked_sub(1)?;
-    Some(Record { gate: Some(Gate { state, until_ms }), ..Record::default() })
 }
 
 /// Until when the name is in use, and until when anything of its record counts, unless something
@@ -83,8 +89,11 @@ fn ends(record: &Record) -> (i64, i64) {
     let used_ms = used_ms.max(queue_ms);
     let last_ms = record.last.as_ref().map_or(0, |last| last.until_ms + 1);
     let kept_ms = used_ms.max(gate_ms).max(record.closed_until_ms + 1).max(last_ms);
-    let us = |ms: u64| i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
     (us(used_ms), us(kept_ms))
+}
+
+fn us(ms: u64) -> i64 {
+    i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn now(us: i64) -> Result<Now, StoreError> {

@@ -10,7 +10,6 @@ use leasehold_core::{
     StoreError, Take,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use super::connection::boot;
 use super::connection::{Sessions, Taken, error};
@@ -20,8 +19,8 @@ use super::record::{self, Columns, damaged, now};
 /// The number of tries for a step that the server refuses with a passing error: 5.
 const MOST_TRIES: u32 = 5;
 
-const OPEN: &str = "SELECT * FROM leasehold.open_3($1)";
-const CLOSE: &str = "SELECT leasehold.close_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const OPEN: &str = "SELECT * FROM leasehold.open_4($1)";
+const CLOSE: &str = "SELECT leasehold.close_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// The reason for which a try has failed and written nothing.
 enum Failed {
@@ -58,10 +57,8 @@ pub(crate) async fn apply(
             }
             Err(Failed::NotLooked) => return Err(damaged("the row in the table `boot`")),
             Err(Failed::With(error)) => {
-                sessions.leave_standby(&error);
-                let is_certain = !error.may_have_executed();
-                let may_pass = error::is_worth_another_try(&error) || error::is_broken(&error);
-                if tries == MOST_TRIES || !is_certain || !may_pass {
+                let may_pass = sessions.may_repeat(&error) && !error.may_have_executed();
+                if tries == MOST_TRIES || !may_pass {
                     return Err(error);
                 }
             }
@@ -76,7 +73,7 @@ async fn try_to(
     held_back: bool,
 ) -> Result<(Answer, Vec<Addressed>), Failed> {
     let taken = sessions.take().await?;
-    let values = [(&name.as_str() as _, Type::TEXT)];
+    let values = values![TEXT name.as_str()];
     let (begun, rows) =
         tokio::join!(taken.batch(&sessions.boot().begin), taken.query(OPEN, &values));
     begun?;
@@ -125,20 +122,11 @@ async fn close(
 ) -> Result<bool, StoreError> {
     let (epoch, version): (i64, &str) = (row.get("epoch"), row.get("version"));
     let fence = exclusive(&change.record).map(|(_, token_us)| us(token_us));
-    let (columns, grants) = (Columns::of(&change.record), change.grants());
-    let values = [
-        (&name.as_str() as _, Type::TEXT),
-        (&epoch as _, Type::INT8),
-        (&version as _, Type::TEXT),
-        (&change.counter as _, Type::INT8),
-        (&fence as _, Type::INT8),
-        (&columns.free_from_us as _, Type::INT8),
-        (&columns.used_until_us as _, Type::INT8),
-        (&columns.hold as _, Type::TEXT),
-        (&columns.record as _, Type::TEXT),
-        (&grants as _, Type::BOOL),
-        (&is_flushed as _, Type::BOOL),
-    ];
+    let Columns { free_from_us, used_until_us, hold, queue, record } = Columns::of(&change.record);
+    let (grants, counter) = (change.grants(), change.counter);
+    let values = values![TEXT name.as_str(), INT8 epoch, TEXT version, INT8 counter, INT8 fence,
+        INT8 free_from_us, INT8 used_until_us, TEXT hold, TEXT_ARRAY queue, TEXT record,
+        BOOL grants, BOOL is_flushed];
     let (closed, committed) = tokio::join!(taken.query(CLOSE, &values), taken.batch("COMMIT"));
     // A step that the server refused was rolled back; a step without an answer may have been
     // committed.
@@ -157,8 +145,8 @@ pub(crate) async fn look(
     name: &LockName,
     action: &Action,
 ) -> Result<Answer, StoreError> {
-    let values = [(&name.as_str() as _, Type::TEXT)];
-    let rows = sessions.query("SELECT * FROM leasehold.read_3($1)", &values).await?;
+    let values = values![TEXT name.as_str()];
+    let rows = sessions.query("SELECT * FROM leasehold.read_4($1)", &values).await?;
     let row = rows.first().ok_or_else(|| damaged("an answer"))?;
     let now = now(row.get(0))?;
     let mut record = record::read(name, row)?;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
-use tokio_postgres::types::Type;
 
 use super::Taken;
 use crate::mutex::Mutex;
@@ -83,15 +82,14 @@ impl Boot {
         }
         let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
         let span = i64::try_from(longest_us).unwrap_or(i64::MAX);
-        let values = [(&span as _, Type::INT8), (&is_over as _, Type::BOOL)];
+        let values = values![INT8 span, BOOL is_over];
         let asked = Instant::now();
         taken.batch(&self.begin).await?;
-        let rows = taken.query("SELECT * FROM leasehold.boot_3($1, $2)", &values).await?;
+        let rows = taken.query("SELECT * FROM leasehold.boot_4($1, $2)", &values).await?;
         taken.batch("COMMIT").await?;
         self.longest_us.fetch_max(longest_us, Ordering::Relaxed);
-        let times = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
-        let (now_us, from_us): (i64, i64) = times;
-        let left = u64::try_from(from_us - now_us).unwrap_or(0);
+        let left: i64 = rows.first().map_or(0, |row| row.get::<_, i64>(1) - row.get::<_, i64>(0));
+        let left = u64::try_from(left).unwrap_or(0);
         *self.pause.lock() = Some((asked, Duration::from_micros(left)));
         Ok(())
     }

@@ -26,6 +26,7 @@ use super::limited::Limited;
 use crate::store::options::Server;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::socket::{self, Stream};
+use crate::store::tls::Tls;
 
 /// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";
@@ -46,7 +47,7 @@ pub(crate) struct Dialer {
 #[derive(Debug)]
 struct Place {
     server: Server,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Tls>,
     /// Each login that nobody waits for any more has a copy.
     overdue: Arc<()>,
 }
@@ -164,7 +165,8 @@ impl Dialer {
         let stream = Limited { stream, received: 0 };
         let opened = match tls {
             Some(tls) => {
-                let mut tls = MakeRustlsConnect::new(ClientConfig::clone(tls));
+                let tls = tls.config().map_err(|why| unreachable(io::Error::other(why.why)))?;
+                let mut tls = MakeRustlsConnect::new(ClientConfig::clone(&tls));
                 let tls = MakeTlsConnect::<Limited>::make_tls_connect(&mut tls, &server.host);
                 let tls = tls.map_err(|why| unreachable(io::Error::other(why)))?;
                 config.connect_raw(stream, tls).await.map(driven)

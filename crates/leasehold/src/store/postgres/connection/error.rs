@@ -11,19 +11,17 @@ use tokio_postgres::error::{DbError, SqlState};
 /// The longest text of a server that an error shows. The rest is in the server's own log.
 const MAX_SAID: usize = 300;
 
-/// The code of a step that was called at another isolation level.
-const WRONG_ISOLATION: &str = "LH002";
-
-/// The code at the end of a step whose record has changed meanwhile.
-const NO_MUTEX: &str = "LH003";
-
 /// The class of codes for a session that was cut. A pooler reports with such a code that its own
 /// session with the server has ended, whatever the server did with the request.
 const CUT: &str = "08";
 
-/// The code of a session that the server has ended because a transaction took longer than
-/// `transaction_timeout`. The driver has no name for it.
-const TRANSACTION_TIMEOUT: &str = "25P04";
+/// The codes of a server that has become a standby: a transaction that only reads, and a statement
+/// that no standby knows, with which each step begins.
+const STANDBY: [&str; 2] = ["25006", "0A000"];
+
+/// The codes after which the same request may succeed: a conflict, a deadlock, a cancelled request,
+/// a transaction that was idle or took too long, and a record that has changed meanwhile.
+const PASSING: [&str; 6] = ["40001", "40P01", "57014", "25P03", "25P04", "LH003"];
 
 /// Turns the driver's error for a request into an error of the store. The sender of the request
 /// decides whether it may have been executed.
@@ -47,18 +45,11 @@ pub(crate) fn too_slow(server: &str, what: &str, limit: Duration) -> StoreError 
 /// Whether the server has certainly not executed the request, and could execute it if it is sent
 /// again now.
 pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
-    let code = code(error);
-    code.is_some_and(|code| {
-        let transient = [
-            SqlState::T_R_SERIALIZATION_FAILURE,
-            SqlState::T_R_DEADLOCK_DETECTED,
-            SqlState::QUERY_CANCELED,
-            SqlState::READ_ONLY_SQL_TRANSACTION,
-            SqlState::FEATURE_NOT_SUPPORTED,
-            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        ];
-        transient.contains(code) || [NO_MUTEX, TRANSACTION_TIMEOUT].contains(&code.code())
-    })
+    is_of(error, &PASSING) || is_standby(error)
+}
+
+fn is_of(error: &StoreError, codes: &[&str]) -> bool {
+    code(error).is_some_and(|code| codes.contains(&code.code()))
 }
 
 /// Whether the session had ended before or while the request was read: it was idle for too long,
@@ -72,16 +63,12 @@ pub(crate) fn is_broken(error: &StoreError) -> bool {
 
 /// Whether the server has become a standby, because another server takes over.
 pub(crate) fn is_standby(error: &StoreError) -> bool {
-    // The second code comes from the beginning of a step, and from no other statement of ours.
-    let said = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::FEATURE_NOT_SUPPORTED];
-    code(error).is_some_and(|code| said.contains(code))
+    is_of(error, &STANDBY)
 }
 
 /// Whether the schema, or a part of it, is missing.
 pub(crate) fn lacks_schema(error: &StoreError) -> bool {
-    let missing =
-        [SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION, SqlState::UNDEFINED_TABLE];
-    code(error).is_some_and(|code| missing.contains(code))
+    is_of(error, &["3F000", "42883", "42P01"])
 }
 
 /// Whether the server has refused the request, so that nothing of it was done.
@@ -99,30 +86,20 @@ fn code(error: &StoreError) -> Option<&SqlState> {
 }
 
 fn kind(refusal: &DbError) -> StoreErrorKind {
-    let code = refusal.code();
-    match &code.code()[..2] {
-        _ if [SqlState::INSUFFICIENT_PRIVILEGE].contains(code) => StoreErrorKind::Denied,
-        _ if [
-            SqlState::TOO_MANY_CONNECTIONS,
-            SqlState::READ_ONLY_SQL_TRANSACTION,
-            SqlState::FEATURE_NOT_SUPPORTED,
-        ]
-        .contains(code) =>
-        {
-            StoreErrorKind::Unreachable
-        }
-        _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => StoreErrorKind::Timeout,
-        _ if [WRONG_ISOLATION, NO_MUTEX, TRANSACTION_TIMEOUT].contains(&code.code()) => {
-            StoreErrorKind::Timeout
-        }
-        CUT => StoreErrorKind::Unreachable,
-        "28" => StoreErrorKind::Denied,
-        "40" | "55" => StoreErrorKind::Timeout,
-        "53" | "54" => StoreErrorKind::Full,
-        "57" if *code == SqlState::QUERY_CANCELED => StoreErrorKind::Timeout,
-        "57" | "58" => StoreErrorKind::Unreachable,
-        "XX" => StoreErrorKind::Corrupt,
-        _ => StoreErrorKind::Unsupported,
+    match refusal.code().code() {
+        "42501" => StoreErrorKind::Denied,
+        // There is no room for another session, or the server is a standby.
+        "53300" | "25006" | "0A000" => StoreErrorKind::Unreachable,
+        // The last two are of steps: at another isolation level, or with a record that has changed.
+        "25P03" | "25P04" | "57014" | "LH002" | "LH003" => StoreErrorKind::Timeout,
+        code => match &code[..2] {
+            CUT | "57" | "58" => StoreErrorKind::Unreachable,
+            "28" => StoreErrorKind::Denied,
+            "40" | "55" => StoreErrorKind::Timeout,
+            "53" | "54" => StoreErrorKind::Full,
+            "XX" => StoreErrorKind::Corrupt,
+            _ => StoreErrorKind::Unsupported,
+        },
     }
 }
 
@@ -134,16 +111,13 @@ fn one_line(text: &str) -> String {
 fn said(refusal: &DbError) -> String {
     let text: String = refusal.message().chars().take(MAX_SAID).collect();
     let text = one_line(&text);
-    let remedy = match refusal.code() {
-        code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+    let remedy = match refusal.code().code() {
+        "42501" => {
             ": print what a role needs by `leasehold schema --holder ROLE`, for the owner to run"
         }
-        code if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            ": raise max_connections, or put a pooler before it"
-        }
-        code if *code == SqlState::INVALID_CATALOG_NAME => {
-            ": write the database behind the host, postgres://USER@HOST/DATABASE"
-        }
+        "53300" => ": raise max_connections, or put a pooler before it",
+        // There is no such database.
+        "3D000" => ": write the database behind the host, postgres://USER@HOST/DATABASE",
         _ => "",
     };
     format!("{text} ({}){remedy}", refusal.code().code())

@@ -2,7 +2,6 @@
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use tokio_postgres::Client;
-use tokio_postgres::types::Type;
 
 use super::direct::is_direct;
 use super::error;
@@ -36,7 +35,7 @@ pub(super) async fn greet(
     settings: &PostgresOptions,
 ) -> Result<bool, StoreError> {
     let schema = &settings.schema;
-    let rows = client.query_typed_one(GREETING, &[(schema as _, Type::TEXT)]).await;
+    let rows = client.query_typed_one(GREETING, &values![TEXT schema]).await;
     let row = rows.map_err(|failure| error::request(server, failure))?;
     let (is_standby, number, encoding): (bool, i32, String) = (row.get(0), row.get(1), row.get(2));
     let strangers: Vec<String> = row.get(4);
@@ -84,6 +83,7 @@ fn own_settings(settings: &PostgresOptions) -> String {
          SET statement_timeout = {timeout}; SET lock_timeout = 0; \
          SET idle_in_transaction_session_timeout = '1s'; SET idle_session_timeout = '60s'; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
+         SET enable_hashjoin = off; SET enable_mergejoin = off; \
          SET plan_cache_mode = force_generic_plan"
     )
 }

@@ -121,16 +121,12 @@ impl Sessions {
         self.shared.resting.lock().retain(|(_, since)| since.elapsed() < rested);
     }
 
-    /// Leaves a server that has become a standby: the next session is with the present primary.
-    pub(crate) fn leave_standby(&self, error: &StoreError) {
+    /// Whether a request that does no harm twice is repeated: its session had ended, or its server
+    /// has become a standby. Then the next session is with the present primary.
+    pub(crate) fn may_repeat(&self, error: &StoreError) -> bool {
         if error::is_standby(error) {
             self.close(Duration::ZERO);
         }
-    }
-
-    /// Whether a request that does no harm twice is repeated: its session had ended.
-    fn may_repeat(&self, error: &StoreError) -> bool {
-        self.leave_standby(error);
         error::is_broken(error) || error::is_worth_another_try(error)
     }
 

@@ -15,11 +15,6 @@ pub(crate) fn news(schema: &str, name: &LockName) -> String {
     format!("lh_n_{hash}")
 }
 
-/// The payload of a message about a name: first the name, which has no line breaks.
-pub(crate) fn publication(name: &LockName, message: &str) -> String {
-    format!("{}\n{message}", name.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

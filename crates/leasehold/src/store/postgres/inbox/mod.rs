@@ -13,7 +13,6 @@ use leasehold_core::{
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
 
 use self::hub::Hub;
 use super::connection::Sessions;
@@ -107,7 +106,8 @@ impl Inboxes {
 
     /// Publishes a message to all followers of a name.
     pub(crate) async fn publish(&self, name: &LockName, message: &str) -> Result<(), StoreError> {
-        let payload = message::publication(name, message);
+        // The name has no line breaks.
+        let payload = format!("{}\n{message}", name.as_str());
         if payload.len() > MAX_PAYLOAD_BYTES {
             let text = format!(
                 "a message of {} bytes under a name of {}: together PostgreSQL carries \
@@ -121,7 +121,7 @@ impl Inboxes {
     }
 
     async fn notify(&self, channels: &[String], payloads: &[String]) -> Result<(), StoreError> {
-        let values = [(&channels as _, Type::TEXT_ARRAY), (&payloads as _, Type::TEXT_ARRAY)];
+        let values = values![TEXT_ARRAY channels, TEXT_ARRAY payloads];
         self.sessions.query(NOTIFY, &values).await.map(drop)
     }
 }

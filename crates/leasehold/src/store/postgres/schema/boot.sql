@@ -8,16 +8,11 @@
 -- the server has crashed or was promoted. Nothing is lost on the same timeline, if the disk keeps
 -- its data. Otherwise nothing new is granted for as long as
 -- an earlier lease may last.
-CREATE FUNCTION leasehold.boot_3(longest_us bigint, is_over boolean)
+CREATE FUNCTION leasehold.boot_4(longest_us bigint, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-  this bigint;
-  known bigint;
-  longest bigint;
-  before leasehold.boot%ROWTYPE;
+DECLARE this bigint; known bigint; longest bigint; before leasehold.boot%ROWTYPE;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
@@ -25,8 +20,8 @@ BEGIN
   -- One client at a time. Only the owner may take this lock. It needs no write, so the commit waits
   -- for no standby.
   LOCK TABLE leasehold.boot IN SHARE ROW EXCLUSIVE MODE;
-  now_us := leasehold.clock_3();
-  this := leasehold.history_3();
+  now_us := leasehold.clock_4();
+  this := leasehold.history_4();
   SELECT n.value INTO known FROM leasehold.number n WHERE n.name = 'history';
   SELECT n.value INTO longest FROM leasehold.number n WHERE n.name = 'longest';
   SELECT b.* INTO before FROM leasehold.boot b WHERE b.one;
@@ -50,8 +45,7 @@ BEGIN
   -- Unchanged numbers are left out. ON CONFLICT locks the row even for the same value, and the
   -- commit would then wait for the disk and for standbys.
   INSERT INTO leasehold.number
-  SELECT said.name, said.value
-  FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us))
+  SELECT said.name, said.value FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us))
     AS said (name, value)
   WHERE NOT EXISTS (SELECT FROM leasehold.number n WHERE (n.name, n.value) = (said.name, said.value))
   ON CONFLICT (name) DO UPDATE SET value = excluded.value;
@@ -68,7 +62,7 @@ $$;
 -- A number for the present history of the data: this cluster, this timeline, and the table as it
 -- was created here. A promotion begins a new timeline. Data from a dump are in other tables, or in
 -- another cluster.
-CREATE FUNCTION leasehold.history_3() RETURNS bigint
+CREATE FUNCTION leasehold.history_4() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT hashtextextended(concat_ws(' ',
     (SELECT c.system_identifier FROM pg_control_system() AS c),

@@ -5,12 +5,11 @@
 --
 -- Returns false if the name is held back: an open transaction has passed `fence` for it, so no token
 -- may be granted. Then nothing is written.
-CREATE FUNCTION leasehold.close_3(
+CREATE FUNCTION leasehold.close_4(
   changed text, at_epoch bigint, version text, counter bigint, fence bigint, free_from_us bigint,
-  used_until_us bigint, hold text, record text, grants boolean, is_flushed boolean
+  used_until_us bigint, hold text, queue text[], record text, grants boolean, is_flushed boolean
 ) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
   IF grants IS NOT NULL THEN
@@ -18,22 +17,20 @@ BEGIN
     -- notices a grant. It notices an end, too, unless another fenced transaction is open.
     PERFORM 1 FROM leasehold.lease l
     WHERE l.name = changed COLLATE "C" AND l.epoch = at_epoch FOR UPDATE SKIP LOCKED;
-    IF grants AND NOT FOUND THEN
-      RETURN false;
-    END IF;
+    IF grants AND NOT FOUND THEN RETURN false; END IF;
   END IF;
   UPDATE leasehold.lease l
   SET epoch = l.epoch + (grants IS TRUE AND l.turn >= 63)::int,
-    turn = (l.turn + (grants IS TRUE)::int) & 63, counter = close_3.counter,
-    fence = close_3.fence, free_from_us = close_3.free_from_us,
-    used_until_us = close_3.used_until_us, hold = close_3.hold, record = close_3.record
+    turn = (l.turn + (grants IS TRUE)::int) & 63, counter = close_4.counter, fence = close_4.fence,
+    free_from_us = close_4.free_from_us, used_until_us = close_4.used_until_us,
+    hold = close_4.hold, queue = close_4.queue, record = close_4.record
   WHERE l.name = changed COLLATE "C" AND l.epoch = at_epoch AND l.xmin::text = version;
   -- The lock of `open` keeps others from changing the row, unless it was in another transaction.
   IF NOT FOUND THEN
     RAISE EXCEPTION 'leasehold: % was changed meanwhile', changed USING ERRCODE = 'LH003';
   END IF;
   DELETE FROM leasehold.released r
-  WHERE r.name = changed COLLATE "C" AND r.fence IS DISTINCT FROM close_3.fence;
+  WHERE r.name = changed COLLATE "C" AND r.fence IS DISTINCT FROM close_4.fence;
   IF NOT is_flushed THEN
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;

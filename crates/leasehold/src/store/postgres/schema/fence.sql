@@ -6,16 +6,14 @@
 -- would pass. It also gives its code as the name of a constraint, for drivers that show only that
 -- name.
 CREATE FUNCTION leasehold.fence(name text, token bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-  current bigint;
+DECLARE current bigint;
 BEGIN
   -- This waits for a grant that is under way, and for nothing else.
   SELECT l.fence INTO current FROM leasehold.lease l WHERE l.name = fence.name COLLATE "C"
   ORDER BY l.epoch DESC LIMIT 1 FOR KEY SHARE;
-  IF (current = leasehold.time_of_3(token)) IS NOT TRUE OR EXISTS (
+  IF (current = leasehold.time_of_4(token)) IS NOT TRUE OR EXISTS (
     SELECT FROM leasehold.released r WHERE r.name = fence.name COLLATE "C" AND r.fence = current)
   THEN
     RAISE EXCEPTION 'leasehold: the lease of % with token % is over', fence.name, fence.token
@@ -23,6 +21,6 @@ BEGIN
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
   -- If this is not free, the call goes on without it: the row lock above is enough.
-  PERFORM pg_try_advisory_xact_lock_shared(leasehold.sign_3(fence.name));
+  PERFORM pg_try_advisory_xact_lock_shared(leasehold.sign_4(fence.name));
 END
 $$;

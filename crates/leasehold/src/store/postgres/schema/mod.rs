@@ -8,7 +8,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use super::connection::{Sessions, error};
 
 /// The layout of this release.
-const LAYOUT: i64 = 3;
+const LAYOUT: i64 = 4;
 
 /// The scripts that an installation runs in this order, once the schema exists.
 const PARTS: [&str; 12] = [
@@ -28,7 +28,7 @@ const PARTS: [&str; 12] = [
 
 /// The functions of roles that take locks.
 pub(crate) const OF_HOLDERS: [&str; 8] =
-    ["layout", "boot_3", "open_3", "close_3", "read_3", "list_3", "sweep_3", "held_back_3"];
+    ["layout", "boot_4", "open_4", "close_4", "read_4", "list_4", "sweep_4", "held_back_4"];
 
 /// The roles to which an installation gives rights, in addition to its owner.
 #[derive(Clone, Debug, Default)]
@@ -64,18 +64,15 @@ pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
 pub(crate) async fn check(sessions: &Sessions) -> Result<(), StoreError> {
     let rows = sessions.query("SELECT leasehold.layout()", &[]).await?;
     let found: Option<i64> = rows.first().and_then(|row| row.get(0));
-    match found {
-        Some(LAYOUT) => Ok(()),
-        found => {
-            let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
-            let schema = sessions.schema();
-            let text = format!(
-                "the schema {schema} has the layout {found}, and this release of leasehold \
-                 knows {LAYOUT}: use one release everywhere, or another `schema=`"
-            );
-            Err(StoreError::new(StoreErrorKind::Version, text))
-        }
+    if found == Some(LAYOUT) {
+        return Ok(());
     }
+    let (found, schema) = (found.unwrap_or_default(), sessions.schema());
+    let text = format!(
+        "the schema {schema} has the layout {found}, and this release of leasehold knows {LAYOUT}: \
+         use one release everywhere, or another `schema=`"
+    );
+    Err(StoreError::new(StoreErrorKind::Version, text))
 }
 
 /// Installs the missing parts, and gives rights. Returns whether anything was made.
@@ -83,9 +80,9 @@ pub(crate) async fn install(
     sessions: &Sessions,
     roles: &PostgresRoles,
 ) -> Result<bool, StoreError> {
-    match check(sessions).await {
-        Err(failure) if !error::lacks_schema(&failure) => return Err(failure),
-        _ => {}
+    let checked = check(sessions).await;
+    if let Some(failure) = checked.err().filter(|failure| !error::lacks_schema(failure)) {
+        return Err(failure);
     }
     let taken = sessions.take().await?;
     // Only one installation runs at a time, and a second one finds the schema.
@@ -94,20 +91,14 @@ pub(crate) async fn install(
     let schema = sessions.schema();
     let there = format!(
         "SELECT to_regnamespace('{schema}') IS NOT NULL, \
-         EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-            WHERE n.nspname = '{schema}' AND c.relname = 'number')"
+         to_regclass('{schema}.number') IS NOT NULL"
     );
     let rows = taken.query(&there, &[]).await?;
     let (has_schema, has_tables) =
         rows.first().map_or((false, false), |row| (row.get(0), row.get(1)));
-    let mut text = String::new();
-    if !has_schema {
-        text = format!("CREATE SCHEMA {schema};\n");
-    }
-    if !has_tables {
-        text.push_str(&parts(schema));
-    }
-    text.push_str(&grants(schema, roles));
+    let begin = if has_schema { String::new() } else { format!("CREATE SCHEMA {schema};\n") };
+    let missing = if has_tables { String::new() } else { parts(schema) };
+    let text = [begin, missing, grants(schema, roles)].concat();
     taken.batch(&text).await?;
     taken.batch("COMMIT").await.map_err(StoreError::maybe_executed)?;
     taken.give_back();

@@ -3,11 +3,10 @@
 -- Returns the clock, what `lease` has, the version of the row, and whether a transaction has
 -- released the hold. The last column is of `boot`. It is NULL if no client has checked yet whether
 -- the server has forgotten anything, or if the row is out of a dump.
-CREATE FUNCTION leasehold.open_3(wanted text)
+CREATE FUNCTION leasehold.open_4(wanted text)
 RETURNS TABLE (now_us bigint, epoch bigint, version text, counter bigint, hold text,
-  free_from_us bigint, record text, is_released boolean, grants_from_us bigint)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+  used_until_us bigint, queue text[], record text, is_released boolean, grants_from_us bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
@@ -30,7 +29,8 @@ BEGIN
     RAISE EXCEPTION 'leasehold: % was changed meanwhile', wanted USING ERRCODE = 'LH003';
   END IF;
   RETURN QUERY
-    SELECT leasehold.clock_3(), l.epoch, l.xmin::text, l.counter, l.hold, l.free_from_us, l.record,
+    SELECT leasehold.clock_4(), l.epoch, l.xmin::text, l.counter, l.hold, l.used_until_us,
+      l.queue, l.record,
       r.name IS NOT NULL, boot.grants_from_us
     FROM leasehold.lease l
     LEFT JOIN leasehold.released r ON r.name = l.name AND r.fence = l.fence

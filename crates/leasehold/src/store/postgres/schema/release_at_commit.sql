@@ -4,15 +4,14 @@
 -- The next step on the name writes the end into its row: a release of the same guard, or the next
 -- request of a waiter.
 CREATE FUNCTION leasehold.release_at_commit(name text, token bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM leasehold.fence(release_at_commit.name, release_at_commit.token);
   -- If two transactions do this for one lease, the second waits here.
   INSERT INTO leasehold.released AS r
-  VALUES (release_at_commit.name, leasehold.time_of_3(release_at_commit.token))
+  VALUES (release_at_commit.name, leasehold.time_of_4(release_at_commit.token))
   ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE r.fence <> excluded.fence;
   IF NOT FOUND THEN
     PERFORM leasehold.fence(release_at_commit.name, release_at_commit.token);

@@ -1,11 +1,8 @@
 -- Removes the rows of names that have been free for ten seconds, at most ten thousand. Returns
 -- whether there may be more.
-CREATE FUNCTION leasehold.sweep_3() RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-  removed bigint;
-  highest bigint;
+CREATE FUNCTION leasehold.sweep_4() RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE removed bigint; highest bigint;
 BEGIN
   -- One client at a time. The lock also keeps `forgotten` as it is until the rows are gone.
   PERFORM 1 FROM leasehold.number n WHERE n.name = 'forgotten' FOR UPDATE SKIP LOCKED;
@@ -14,7 +11,7 @@ BEGIN
   END IF;
   WITH over AS (
     DELETE FROM leasehold.lease l WHERE l.ctid = ANY (ARRAY(
-      SELECT o.ctid FROM leasehold.lease o WHERE o.free_from_us < leasehold.clock_3() - 10000000
+      SELECT o.ctid FROM leasehold.lease o WHERE o.free_from_us < leasehold.clock_4() - 10000000
       LIMIT 10000 FOR UPDATE SKIP LOCKED))
     RETURNING l.counter
   )

@@ -1,4 +1,4 @@
--- Layout 3: the tables. Roles that take locks may read and update `lease`, and read `boot`; other
+-- Layout 4: the tables. Roles that take locks may read and update `lease`, and read `boot`; other
 -- roles use the functions.
 --
 -- `lease` has one row for each name in use, and for a minute after that. A grant locks the key of
@@ -8,29 +8,22 @@
 -- index. So a long transaction elsewhere, which keeps old versions, slows down nobody.
 -- `counter` is the newest token, or place in the queue. A token here is its time in microseconds.
 -- `fence` is the token of the exclusive hold, or NULL once its end was noticed.
--- `hold` is the gate in the words of the model, if the columns say all: held, and nobody waits.
--- `record` is the record of the model otherwise. A name that is free has neither.
--- From `free_from_us` on, nothing of the row counts but its counter. While there is a record, the
--- name is in use until `used_until_us`, unless something changes.
+-- `hold` is the gate in the words of the model, and `queue` has the words of each waiter, if that is
+-- all: one attempt holds, and others may wait. `used_until_us` is then the end of the gate.
+-- `record` is the record of the model otherwise. A name that is free has none of them. While there
+-- is a record, the name is in use until `used_until_us`, unless something changes.
+-- From `free_from_us` on, nothing of the row counts but its counter.
 CREATE TABLE leasehold.lease (
-  name text COLLATE "C",
-  epoch bigint NOT NULL DEFAULT 0,
-  turn smallint NOT NULL DEFAULT 0,
-  counter bigint NOT NULL,
-  fence bigint,
-  free_from_us bigint NOT NULL DEFAULT 0,
-  used_until_us bigint NOT NULL DEFAULT 0,
-  hold text,
-  record text,
+  name text COLLATE "C", epoch bigint NOT NULL DEFAULT 0, turn smallint NOT NULL DEFAULT 0,
+  counter bigint NOT NULL, fence bigint,
+  free_from_us bigint NOT NULL DEFAULT 0, used_until_us bigint NOT NULL DEFAULT 0,
+  hold text, queue text[], record text,
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
 -- Holds that ended with a committed transaction. The next step on the name writes that end into its
 -- row. This is another table so that nobody waits for that transaction.
-CREATE TABLE leasehold.released (
-  name text COLLATE "C" PRIMARY KEY,
-  fence bigint NOT NULL
-);
+CREATE TABLE leasehold.released (name text COLLATE "C" PRIMARY KEY, fence bigint NOT NULL);
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a
@@ -39,13 +32,11 @@ CREATE TABLE leasehold.released (
 -- new grants may be made.
 CREATE UNLOGGED TABLE leasehold.boot (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
-  history bigint NOT NULL,
-  grants_from_us bigint NOT NULL,
-  made_in oid NOT NULL
+  history bigint NOT NULL, grants_from_us bigint NOT NULL, made_in oid NOT NULL
 );
 
 -- Numbers of the whole store: `layout`; `forgotten`, the highest counter of all rows that were
 -- removed, above which new names begin; and what `boot` says: `history` and `grants_from` are a
 -- copy of its row, and `longest` is the longest possible lease.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
-INSERT INTO leasehold.number VALUES ('layout', 3), ('forgotten', 1577836800000000);
+INSERT INTO leasehold.number VALUES ('layout', 4), ('forgotten', 1577836800000000);
