@@ -178,8 +178,10 @@ async def wait(verb: _core.Verb) -> Any:
     """Begins a verb and waits for it. If the task is cancelled, the verb is aborted, unless it is a
     kind of verb that continues without its caller."""
     bridge = here()
+    key, ended = bridge.completions.begin(verb)
+    if key is None:
+        return ended
     future = asyncio.get_running_loop().create_future()
-    key = bridge.completions.begin(verb)
     bridge.waiting[key] = future
     try:
         return await future

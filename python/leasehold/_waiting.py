@@ -24,7 +24,9 @@ def _wait_green(verb: _core.Verb) -> Any:
     longer waits in the queue of the lock."""
     completions = _core.Completions()
     try:
-        completions.begin(verb)
+        key, value = completions.begin(verb)
+        if key is None:
+            return value
         while not (ended := completions.take()):
             select.select([completions], [], [])
         _, failed, value = ended[0]

@@ -105,6 +105,12 @@ impl Client {
         self.made.this().get()
     }
 
+    /// Whether it is connected, to a store that is no file.
+    pub(crate) fn waits_for_no_disk(&self) -> bool {
+        let is_file = matches!(&self.source, Source::Url(url) if url.starts_with("file"));
+        !is_file && self.known().is_some()
+    }
+
     pub(crate) fn watches(&self) -> Option<&Watches> {
         Some(&self.known()?.watches)
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt as _;
 use leasehold::process::{MadeIn, PerProcess};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -39,50 +40,34 @@ fn runtime() -> Result<Handle, Failure> {
     Ok(handle)
 }
 
-/// The kind of result that a key of a loop waits for.
-enum Wanted {
-    /// A verb that cannot be aborted: it continues without its caller, or has not reached its
-    /// thread yet.
-    Verb,
-    /// A verb, and the handle that aborts it.
-    Abortable(AbortHandle),
-    /// The loss of a lease.
-    Loss,
-}
-
-/// A verb on its way to the thread that drives it.
-struct Begun {
-    key: u64,
-    doing: Doing,
-    goes_on: bool,
-}
+/// A verb on its way to the thread that drives it: its key, and whether it continues without its
+/// caller.
+type Begun = (u64, Doing, bool);
 
 /// The state that a loop shares with the thread.
 struct Shared {
-    wanted: Mutex<HashMap<u64, Wanted>>,
+    /// What the loop waits for, by its key, and the handle that aborts it: none for a verb that
+    /// continues without its caller or is not driven yet, and for the loss of a lease.
+    wanted: Mutex<HashMap<u64, Option<AbortHandle>>>,
     queue: Arc<Queue>,
 }
 
 impl Shared {
-    /// Begins the verbs that are still wanted. Runs in the thread that drives verbs.
-    fn drive(&self, begun: Vec<Begun>) {
-        let mut wanted = lock(&self.wanted);
-        for Begun { key, doing, goes_on } in begun {
-            let wanted = wanted.get_mut(&key);
-            if wanted.is_none() && !goes_on {
-                continue;
+    /// Lets the thread drive a verb, if it is still wanted.
+    fn drive(&self, runtime: &Handle, (key, doing, goes_on): Begun) {
+        let (mut wanted, queue) = (lock(&self.wanted), Arc::clone(&self.queue));
+        if !goes_on && !wanted.contains_key(&key) {
+            return;
+        }
+        let task = runtime.spawn(async move {
+            if queue.put(key, doing.await) {
+                // The loop is woken once for all verbs that can end now: their tasks run before
+                // this one.
+                tokio::spawn(async move { queue.ring() });
             }
-            let queue = Arc::clone(&self.queue);
-            let task = tokio::spawn(async move {
-                if queue.put(key, doing.await) {
-                    // The loop is woken once for all verbs that can end now: their tasks run before
-                    // this one.
-                    tokio::spawn(async move { queue.ring() });
-                }
-            });
-            if let Some(wanted) = wanted.filter(|_| !goes_on) {
-                *wanted = Wanted::Abortable(task.abort_handle());
-            }
+        });
+        if let Some(wanted) = wanted.get_mut(&key).filter(|_| !goes_on) {
+            *wanted = Some(task.abort_handle());
         }
     }
 }
@@ -105,31 +90,37 @@ impl Completions {
     fn new() -> Result<Self, Failure> {
         let queue = Queue::new().map_err(|error| full("no descriptor for a loop", &error))?;
         let shared = Shared { wanted: Mutex::default(), queue: Arc::new(queue) };
-        Ok(Self {
-            shared: Arc::new(shared),
-            runtime: runtime()?,
-            gathered: Mutex::default(),
-            made_in: MadeIn::this(),
-        })
+        let (shared, gathered, made_in) = (Arc::new(shared), Mutex::default(), MadeIn::this());
+        Ok(Self { shared, runtime: runtime()?, gathered, made_in })
     }
 
     fn fileno(&self) -> i32 {
         self.shared.queue.descriptor()
     }
 
-    /// Begins a verb, and returns the key under which [`take`](Self::take) returns its result.
-    fn begin(&self, py: Python<'_>, verb: &Verb) -> PyResult<u64> {
+    /// Begins a verb, and returns the key under which [`take`](Self::take) returns its result; no
+    /// key, and the result, if the verb has ended.
+    fn begin<'py>(
+        &self,
+        py: Python<'py>,
+        verb: &Verb,
+    ) -> PyResult<(Option<u64>, Option<Bound<'py, PyAny>>)> {
         process::begin(py)?;
-        let (doing, goes_on) = verb.take()?;
-        let key = next_number();
-        let begun = Begun { key, doing, goes_on };
-        lock(&self.shared.wanted).insert(key, Wanted::Verb);
+        let mut doing = verb.take()?;
         let mut gathered = lock(&self.gathered);
+        let _within = self.runtime.enter();
+        let at_once = verb.at_once && gathered.is_none();
+        if let Some(ended) = at_once.then(|| (&mut doing).now_or_never()).flatten() {
+            return Ok((None, Some(ended?.into_python(py)?)));
+        }
+        let begun = (next_number(), doing, verb.goes_on);
+        let key = begun.0;
+        lock(&self.shared.wanted).insert(key, None);
         match &mut *gathered {
             Some(gathered) => gathered.push(begun),
-            None => self.send(vec![begun]),
+            None => self.shared.drive(&self.runtime, begun),
         }
-        Ok(key)
+        Ok((Some(key), None))
     }
 
     /// From now on, begun verbs wait for [`hand_over`](Self::hand_over).
@@ -137,21 +128,23 @@ impl Completions {
         lock(&self.gathered).get_or_insert_default();
     }
 
-    /// Hands over all gathered verbs together: the thread is woken once for all of them.
+    /// Hands over all gathered verbs together, so that their requests travel together.
     fn hand_over(&self) {
         let gathered = lock(&self.gathered).take().unwrap_or_default();
         if self.made_in.is_another() {
             // The loop continues in a forked child, which does not have the thread.
-            std::mem::forget(gathered);
-        } else if !gathered.is_empty() {
-            self.send(gathered);
+            return std::mem::forget(gathered);
         }
+        let (shared, runtime) = (Arc::clone(&self.shared), self.runtime.clone());
+        self.runtime.spawn(async move {
+            gathered.into_iter().for_each(|begun| shared.drive(&runtime, begun));
+        });
     }
 
     /// The caller of a verb no longer waits. A verb that continues without its caller is not
     /// aborted; its result is dropped, which releases a lease in it.
     pub(crate) fn cancel(&self, key: u64) {
-        if let Some(Wanted::Abortable(task)) = lock(&self.shared.wanted).remove(&key) {
+        if let Some(Some(task)) = lock(&self.shared.wanted).remove(&key) {
             task.abort();
         }
     }
@@ -160,12 +153,11 @@ impl Completions {
     /// result.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut ended = self.shared.queue.take();
-        let mut unwanted = Vec::new();
-        {
+        // Dropped once nothing is locked.
+        let _unwanted: Vec<_> = {
             let mut wanted = lock(&self.shared.wanted);
-            let left = ended.extract_if(.., |(key, _)| wanted.remove(key).is_none());
-            unwanted.extend(left);
-        }
+            ended.extract_if(.., |(key, _)| wanted.remove(key).is_none()).collect()
+        };
         let list = PyList::empty(py);
         for (key, ended) in ended {
             match ended {
@@ -182,25 +174,17 @@ impl Completions {
             return;
         }
         drop(lock(&self.gathered).take());
-        for wanted in std::mem::take(&mut *lock(&self.shared.wanted)).into_values() {
-            if let Wanted::Abortable(task) = wanted {
-                task.abort();
-            }
-        }
+        let wanted = std::mem::take(&mut *lock(&self.shared.wanted));
+        wanted.into_values().flatten().for_each(|task| task.abort());
         self.shared.queue.close();
     }
 }
 
 impl Completions {
-    fn send(&self, begun: Vec<Begun>) {
-        let shared = Arc::clone(&self.shared);
-        self.runtime.spawn(async move { shared.drive(begun) });
-    }
-
     /// A key and the queue for the loss of a lease.
     pub(crate) fn want_loss(&self) -> (u64, Arc<Queue>) {
         let key = next_number();
-        lock(&self.shared.wanted).insert(key, Wanted::Loss);
+        lock(&self.shared.wanted).insert(key, None);
         (key, Arc::clone(&self.shared.queue))
     }
 }

@@ -276,7 +276,7 @@ impl NativeGuard {
             }
             Ok(Done::Nothing)
         });
-        Some(verb.going_on())
+        Some(verb.going_on().at_once(self.0.client.waits_for_no_disk()))
     }
 
     #[pyo3(signature = (ttl))]

@@ -110,14 +110,15 @@ impl NativeLock {
     fn acquire(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit: Option<Duration> = maybe_span(timeout, "timeout")?;
         let request = Arc::clone(&self.0);
-        Ok(Verb::new(async move {
+        let verb = Verb::new(async move {
             let lock = request.lock().await?;
             let guard = match limit {
                 Some(limit) => lock.acquire_within(limit).await?,
                 None => lock.acquire().await?,
             };
             Ok(Done::guard(&request.client, guard.into()))
-        }))
+        });
+        Ok(verb.at_once(self.0.client.waits_for_no_disk()))
     }
 
     fn try_acquire(&self) -> Verb {
@@ -128,6 +129,7 @@ impl NativeLock {
                 None => Done::Nothing,
             })
         })
+        .at_once(self.0.client.waits_for_no_disk())
     }
 
     fn status(&self) -> Verb {

@@ -24,7 +24,9 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Sen
 pub(crate) struct Verb {
     doing: Mutex<Option<Doing>>,
     /// Whether the verb continues when its caller no longer waits.
-    goes_on: bool,
+    pub(crate) goes_on: bool,
+    /// Whether an event loop begins the verb itself.
+    pub(crate) at_once: bool,
 }
 
 /// The reason why driving a verb was interrupted or ended.
@@ -36,18 +38,22 @@ enum Turn {
 impl Verb {
     pub(crate) fn new(doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Self {
         let doing: Doing = Box::pin(doing);
-        Self { doing: Mutex::new(Some(doing)), goes_on: false }
+        Self { doing: Mutex::new(Some(doing)), goes_on: false, at_once: false }
+    }
+
+    /// An event loop begins the verb itself, if the client `waits_for_no_disk`. So a lease that a
+    /// client passes on to its next caller is let go at once.
+    pub(crate) fn at_once(self, at_once: bool) -> Self {
+        Self { at_once, ..self }
     }
 
     pub(crate) fn going_on(self) -> Self {
         Self { goes_on: true, ..self }
     }
 
-    /// Takes the future, which works only once. Also returns whether the verb continues without its
-    /// caller.
-    pub(crate) fn take(&self) -> Result<(Doing, bool), Failure> {
-        let doing = lock(&self.doing).take();
-        Ok((doing.ok_or(Failure::Misuse("a verb is waited for once"))?, self.goes_on))
+    /// Takes the future, which works only once.
+    pub(crate) fn take(&self) -> Result<Doing, Failure> {
+        lock(&self.doing).take().ok_or(Failure::Misuse("a verb is waited for once"))
     }
 
     /// Drives the future until it ends. If `looks`, also returns whenever it is time to check for
@@ -90,7 +96,7 @@ impl Verb {
     /// meanwhile.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let state = process::begin(py)?;
-        let (mut doing, _) = self.take()?;
+        let mut doing = self.take()?;
         let _wait = Wait::begin(state)?;
         let mut looks = None;
         let ended = loop {

@@ -106,10 +106,15 @@ class Processes:
             assert (process.returncode, complaints) == (0, [])
 
     def in_turn(
-        self, url: str, name: str, order: Path, programs: dict[str, list[str]], asked: str
+        self, command: str, url: str, name: str, order: Path, asked: str, **other: list[str]
     ) -> list[tuple[str, int]]:
-        """The kinds and tokens of a thread and of programs that ask one after the other, in the
-        order of their grants."""
+        """The kinds and tokens of threads, of our command and of another program that ask one after
+        the other, in the order of their grants."""
+        note = f"echo command $LEASEHOLD_TOKEN >> {order}"
+        python = {"thread": ["-c", THREAD, url]} | other
+        programs = {kind: [sys.executable, *it, name, str(order)] for kind, it in python.items()}
+        run = [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note]
+        programs["command"] = run
         with Client(url) as client, client.lock(name, ttl=PATIENCE) as guard:
             for kind in asked.split():
                 self.start(*programs[kind])

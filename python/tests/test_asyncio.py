@@ -52,6 +52,13 @@ async def test_one_holds_at_a_time_by_each_way_to_ask(client: AsyncClient, name:
     assert (await lock.status()).is_free
 
 
+async def test_what_is_known_at_once_does_not_wait_for_the_loop(name: str) -> None:
+    async with AsyncClient(Memory()) as client, client.lock(name):
+        ran: list[bool] = []
+        asyncio.get_running_loop().call_soon(ran.append, True)
+        assert await client.lock(name).try_acquire() is None and not ran
+
+
 async def test_tasks_lose_no_update(client: AsyncClient, name: str) -> None:
     count, lock = 0, client.lock(name)
 

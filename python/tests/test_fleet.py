@@ -7,7 +7,7 @@ from pathlib import Path
 
 import redis as driver
 
-from conftest import THREAD, Processes, Redis
+from conftest import Processes, Redis
 
 ADD = """
 import sys
@@ -56,14 +56,9 @@ def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
     redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
 ) -> None:
     url, order = redis.patient_url, tmp_path / "order"
-    note = f"echo command $LEASEHOLD_TOKEN >> {order}"
-    programs = {
-        "command": [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note],
-        "thread": [sys.executable, "-c", THREAD, url, name, str(order)],
-        "task": [sys.executable, "-c", TASK, url, name, str(order)],
-    }
     asked = "command thread task command task thread command"
-    tokens = [token for _, token in processes.in_turn(url, name, order, programs, asked)]
+    told = processes.in_turn(command, url, name, order, asked, task=["-c", TASK, url])
+    tokens = [token for _, token in told]
     assert tokens == sorted(set(tokens))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import redis as driver
 
-from conftest import THREAD, Processes, Redis, eventually
+from conftest import Processes, Redis, eventually
 from leasehold import Client
 
 PROGRAM = str(Path(__file__).with_name("protocol_client.py"))
@@ -21,15 +21,9 @@ def number(token: int) -> int:
 def test_it_stands_in_one_queue_with_the_command_and_with_us(
     own_redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
 ) -> None:
-    url, order = own_redis.patient_url, tmp_path / "order"
-    note = f"echo command $LEASEHOLD_TOKEN >> {order}"
-    programs = {
-        "command": [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note],
-        "thread": [sys.executable, "-c", THREAD, url, name, str(order)],
-        "protocol": [sys.executable, PROGRAM, own_redis.url, name, str(order)],
-    }
+    url, order, own = own_redis.patient_url, tmp_path / "order", [PROGRAM, own_redis.url]
     asked = "protocol thread command protocol command thread protocol protocol"
-    told = processes.in_turn(url, name, order, programs, asked)
+    told = processes.in_turn(command, url, name, order, asked, protocol=own)
     numbers = [token if kind == "protocol" else number(token) for kind, token in told]
     assert numbers == sorted(set(numbers))
     with driver.Redis(port=own_redis.port) as r:
