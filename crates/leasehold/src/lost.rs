@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -70,13 +70,9 @@ impl Signal {
 
     /// Ends the lease at `limit`, for the reason that it was held too long.
     pub(crate) fn limit_to(&self, limit: Instant) {
-        let _state = self.state();
+        let _state = self.state.lock();
         let limit = *self.limit.get_or_init(|| limit);
         self.valid_until.fetch_min(nanos(limit), Ordering::AcqRel);
-    }
-
-    fn state(&self) -> MutexGuard<'_, Wakers> {
-        self.state.lock()
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -87,7 +83,7 @@ impl Signal {
     /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers can
     /// keep mutexes locked.
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
-        let state = self.state();
+        let state = self.state.lock();
         if state.ended.is_none() && now < self.valid_until() {
             let until = self.limit.get().map_or(until, |limit| until.min(*limit));
             self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
@@ -114,13 +110,13 @@ impl Signal {
 
     /// Like [`check`](Self::check), but at `now`: a guard checks all its leases at the same time.
     pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
-        self.overdue(now).map_or_else(|| self.state().ended, |reason| Some(self.end(reason)))
+        self.overdue(now).map_or_else(|| self.state.lock().ended, |reason| Some(self.end(reason)))
     }
 
     /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers can
     /// keep mutexes locked.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.overdue(now).is_some() || self.state().ended.is_some()
+        self.overdue(now).is_some() || self.state.lock().ended.is_some()
     }
 
     /// The reason for which the lease has run out at `now`, if it has.
@@ -134,7 +130,7 @@ impl Signal {
     /// Ends the lease, unless it has ended already, and returns how it ended.
     pub(crate) fn end(&self, end: impl Into<End>) -> End {
         let (end, wakers) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let end = *state.ended.get_or_insert(end.into());
             (end, std::mem::take(&mut state.wakers))
         };
@@ -157,7 +153,7 @@ impl std::fmt::Debug for Signal {
         if self.is_of_parent() {
             return f.write_str("Signal");
         }
-        let ended = self.state().ended;
+        let ended = self.state.lock().ended;
         f.debug_struct("Signal")
             .field("valid_until", &self.valid_until())
             .field("ended", &ended)
@@ -325,7 +321,7 @@ impl Watched {
         let slot = match signal.is_of_parent() {
             true => 0,
             false => {
-                let mut state = signal.state();
+                let mut state = signal.state.lock();
                 state.next_slot += 1;
                 state.next_slot
             }
@@ -337,7 +333,7 @@ impl Watched {
         if let Some(end) = self.signal.check_here(self.signal.clock.now()) {
             return Some(end);
         }
-        let mut state = self.signal.state();
+        let mut state = self.signal.state.lock();
         if state.ended.is_none() {
             match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
                 Some((_, old)) => old.clone_from(waker),
@@ -354,7 +350,7 @@ impl Drop for Watched {
             std::mem::forget(Arc::clone(&self.signal));
             return;
         }
-        self.signal.state().wakers.retain(|(slot, _)| *slot != self.slot);
+        self.signal.state.lock().wakers.retain(|(slot, _)| *slot != self.slot);
     }
 }
 

@@ -86,7 +86,7 @@ fn outcome(reply: &Reply, Lease { name, token, mode, .. }: &Lease) -> Result<Gra
     }
 }
 
-fn failure(error: StoreError, lease: &Lease, own: &OwnAttempt) -> Error {
+fn failure(error: StoreError, lease: &Lease, own: &OwnAttempt<'_>) -> Error {
     match own.known {
         true => Error::indeterminate(lease.name.clone(), lease.ttl, error),
         false => error.into(),

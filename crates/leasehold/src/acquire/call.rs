@@ -44,7 +44,7 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
 /// A call under way, across all its attempts.
 struct Call<'a> {
     asked: &'a Asked<'a>,
-    own: OwnAttempt,
+    own: OwnAttempt<'a>,
     reported: Reported,
     retry: Retry,
     jitter: Jitter,
@@ -58,12 +58,12 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn new(asked: &'a Asked<'a>) -> Self {
-        let jitter = asked.keeper.jitter();
+        let mut jitter = asked.keeper.jitter();
         Self {
             asked,
             own: OwnAttempt::new(asked),
             reported: Reported::default(),
-            retry: Retry::new(asked.keeper.jitter(), asked.started),
+            retry: Retry::new(Jitter::new(jitter.next_u64()), asked.started),
             jitter,
             front: None,
             poller: None,

@@ -107,8 +107,8 @@ impl Asked<'_> {
 
 /// The present attempt of a call. If this value is dropped before the attempt has ended, the keeper
 /// ends it. So a dropped future leaves nothing behind.
-pub(super) struct OwnAttempt {
-    keeper: Arc<Keeper>,
+pub(super) struct OwnAttempt<'a> {
+    keeper: &'a Arc<Keeper>,
     pub(super) attempt: Attempt,
     /// What the keeper has for the attempt, once it is registered there.
     pub(super) mailbox: Option<Arc<Mailbox>>,
@@ -120,9 +120,9 @@ pub(super) struct OwnAttempt {
     in_flight: bool,
 }
 
-impl OwnAttempt {
+impl<'a> OwnAttempt<'a> {
     /// An attempt that neither the keeper nor the store has yet.
-    pub(super) fn new(asked: &Asked<'_>) -> Self {
+    pub(super) fn new(asked: &Asked<'a>) -> Self {
         let attempt = Attempt {
             name: asked.name.clone(),
             request: asked.request(),
@@ -131,7 +131,7 @@ impl OwnAttempt {
             joins: asked.joins,
             unanswered: false,
         };
-        let keeper = Arc::clone(asked.keeper);
+        let keeper = asked.keeper;
         Self { keeper, attempt, mailbox: None, place: None, known: false, in_flight: false }
     }
 
@@ -215,7 +215,7 @@ impl OwnAttempt {
     }
 }
 
-impl Drop for OwnAttempt {
+impl Drop for OwnAttempt<'_> {
     fn drop(&mut self) {
         self.clean();
     }

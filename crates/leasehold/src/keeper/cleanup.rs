@@ -42,7 +42,7 @@ pub(super) struct Cleanup {
     pub(super) notice: Option<String>,
 }
 
-/// The attempts that were released last, each with its token.
+/// The attempts that were released last, of those that have waited, each with its token.
 #[derive(Debug, Default)]
 pub(super) struct RecentlyEnded(VecDeque<(Request, FencingToken, LockName)>);
 

@@ -225,7 +225,9 @@ impl Keeper {
         {
             return (true, Some(wakeup));
         }
-        table.ended.add(&state.request, state.grant_token, &state.name);
+        if state.may_have_waited() {
+            table.ended.add(&state.request, state.grant_token, &state.name);
+        }
         let renewing = table.leases.remove(state);
         let was_kept = renewing.is_some();
         if let Some(cleanup) = cleanup {

@@ -1,7 +1,7 @@
 //! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -182,7 +182,7 @@ impl LeaseState {
         let token = self.grant_token;
         token.passed_on(passed_on.times)?;
         let changing = {
-            let before = self.changing();
+            let before = self.changing.lock();
             if before.ttl != self.options.ttl {
                 return None;
             }
@@ -195,10 +195,6 @@ impl LeaseState {
         Some(Self::of((name, request, token), options, changing, passed_on, signal, now))
     }
 
-    fn changing(&self) -> MutexGuard<'_, Changing> {
-        self.changing.lock()
-    }
-
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
         let grant = self.grant_token;
@@ -208,34 +204,34 @@ impl LeaseState {
 
     /// The ttl for which the lease is renewed.
     pub(crate) fn ttl(&self) -> Duration {
-        self.changing().ttl
+        self.changing.lock().ttl
     }
 
     /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
     /// not reduce it.
     pub(crate) fn longest_ttl(&self) -> Duration {
-        self.changing().longest_ttl
+        self.changing.lock().longest_ttl
     }
 
     /// Records that a store may keep the lease for this ttl from now on.
     pub(crate) fn may_last(&self, ttl: Duration) {
-        let mut changing = self.changing();
+        let mut changing = self.changing.lock();
         changing.longest_ttl = changing.longest_ttl.max(ttl);
     }
 
     /// Changes the ttl of the renewals to one that [may](Self::may_last) be kept already.
     pub(super) fn set_ttl(&self, ttl: Duration) {
-        self.changing().ttl = ttl;
+        self.changing.lock().ttl = ttl;
     }
 
     /// The request that keeps the lease for `ttl`.
     pub(crate) fn keep(&self, ttl: Duration) -> Keep {
-        Keep::new(self.request.clone(), ttl).with_known(self.changing().known.clone())
+        Keep::new(self.request.clone(), ttl).with_known(self.changing.lock().known.clone())
     }
 
     /// The label that others see.
     pub(super) fn shown_label(&self) -> Option<String> {
-        self.changing().shown_label.clone()
+        self.changing.lock().shown_label.clone()
     }
 
     /// The facts about the lease for observers.
@@ -246,34 +242,34 @@ impl LeaseState {
 
     /// Changes the label that others see.
     pub(crate) fn set_label(&self, label: Option<String>) {
-        self.changing().shown_label = label;
+        self.changing.lock().shown_label = label;
     }
 
     /// Records what the store says about the lease.
     pub(crate) fn described(&self, known: Description) {
-        self.changing().known = Some(Box::new(known));
+        self.changing.lock().known = Some(Box::new(known));
     }
 
     /// Records that a late copy of a request may still be granted: the store then remembers the
     /// release for a while.
     pub(super) fn expect_late_copies(&self) {
-        self.changing().unanswered = true;
+        self.changing.lock().unanswered = true;
     }
 
     /// Records a failed renewal. Returns whether it is the first, or failed for another kind of
     /// reason than the one before.
     pub(super) fn renewal_failed(&self, cause: &StoreError) -> bool {
-        self.changing().failures.record(cause)
+        self.changing.lock().failures.record(cause)
     }
 
     /// Records a renewal that the store has made.
     pub(super) fn renewal_succeeded(&self) {
-        self.changing().failures.end();
+        self.changing.lock().failures.end();
     }
 
     /// The error of the failed renewals, if the lease ended because of them.
     pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
-        let changing = self.changing();
+        let changing = self.changing.lock();
         changing.failures.cause().filter(|_| reason == LossReason::Expired).cloned()
     }
 
@@ -288,7 +284,7 @@ impl LeaseState {
 
     /// Records that the work under the lease has succeeded: its release says so.
     pub(crate) fn succeed(&self) {
-        self.changing().has_succeeded = true;
+        self.changing.lock().has_succeeded = true;
     }
 
     /// Records that the caller has the lease. The hold counts from `from`.
@@ -305,9 +301,15 @@ impl LeaseState {
         self.delivered.get().is_some()
     }
 
+    /// Whether the store may have had the attempt in its queue. A name that one command has taken
+    /// was free.
+    pub(super) fn may_have_waited(&self) -> bool {
+        self.tell_at.is_none() || self.passed_on.times > 0 || self.changing.lock().unanswered
+    }
+
     pub(super) fn release_action(&self, now: Instant) -> Action {
         let min_hold = self.options.min_hold.unwrap_or_default();
-        let Changing { unanswered, has_succeeded, known, .. } = &*self.changing();
+        let Changing { unanswered, has_succeeded, known, .. } = &*self.changing.lock();
         let cooldown = self
             .delivered
             .get()

@@ -1,6 +1,7 @@
 //! The leases in the keeper's table, and when each of them is due for some work.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasher as _;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +18,15 @@ use super::polled::Polled;
 /// is a hundred calls.
 const RENEW_ALL: Duration = Duration::from_secs(1);
 
-/// The leases in the order in which they are due.
-type Due = BTreeSet<(Instant, HolderId)>;
+/// The numbers of leases' attempts, in the order in which the leases are due.
+type Due = BTreeSet<(Instant, u64)>;
 
-/// The leases of one client.
+/// The leases of one client, by the numbers of their attempts.
 #[derive(Debug)]
 pub(super) struct Leases {
-    entries: HashMap<HolderId, KeptLease>,
-    by_name: BTreeSet<(LockName, HolderId)>,
+    entries: HashMap<u64, KeptLease>,
+    /// For each lease the hash of its name, which other names may share.
+    by_name: BTreeSet<(u64, u64)>,
     due: Due,
     jitter: Jitter,
 }
@@ -97,9 +99,9 @@ impl KeptLease {
     }
 
     fn reschedule(&mut self, due: &mut Due) {
-        due.remove(&(self.due, self.state.id));
+        due.remove(&(self.due, self.state.id.attempt));
         self.due = self.wake_at();
-        due.insert((self.due, self.state.id));
+        due.insert((self.due, self.state.id.attempt));
     }
 }
 
@@ -128,17 +130,17 @@ impl Leases {
         renewing: Renewing,
         gathers: Option<Arc<Polled>>,
     ) -> Instant {
-        let (id, tell_at) = (state.id, state.tell_at);
+        let (id, tell_at) = (state.id.attempt, state.tell_at);
         let due = renewing.wake_at();
         let due = tell_at.map_or(due, |at| at.min(due));
         self.due.insert((due, id));
-        self.by_name.insert((state.name.clone(), id));
+        self.by_name.insert((self.entries.hasher().hash_one(&state.name), id));
         self.entries.insert(id, KeptLease { state, renewing, gathers, tell_at, due });
         due
     }
 
     pub(super) fn get(&self, id: HolderId) -> Option<&Arc<LeaseState>> {
-        self.entries.get(&id).map(|entry| &entry.state)
+        self.entries.get(&id.attempt).map(|entry| &entry.state)
     }
 
     pub(super) fn all(&self) -> Vec<Arc<LeaseState>> {
@@ -147,19 +149,15 @@ impl Leases {
 
     /// Whether the table has this lease, and with this holder.
     pub(super) fn keeps(&self, state: &LeaseState) -> bool {
-        self.entries.get(&state.id).is_some_and(|entry| entry.is_of(state))
+        self.entries.get(&state.id.attempt).is_some_and(|entry| entry.is_of(state))
     }
 
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
-        let entry = self.take_if_kept(state)?;
-        self.due.remove(&(entry.due, state.id));
+        let entry = self.keeps(state).then(|| self.take(state.id.attempt)).flatten()?;
+        self.due.remove(&(entry.due, state.id.attempt));
         Some(entry.renewing)
-    }
-
-    fn take_if_kept(&mut self, state: &LeaseState) -> Option<KeptLease> {
-        self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
     /// Passes a lease on to the next caller, if it has not ended. Returns the lease of that caller,
@@ -170,7 +168,7 @@ impl Leases {
         now: Instant,
         next: impl FnOnce() -> Option<Arc<LeaseState>>,
     ) -> Option<(Arc<LeaseState>, Instant)> {
-        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
+        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state))?;
         if entry.renewing.valid_until() <= now && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
@@ -181,9 +179,9 @@ impl Leases {
     }
 
     /// Removes an entry. The caller updates the queue of due times.
-    fn take(&mut self, id: HolderId) -> Option<KeptLease> {
+    fn take(&mut self, id: u64) -> Option<KeptLease> {
         let entry = self.entries.remove(&id)?;
-        self.by_name.remove(&(entry.state.name.clone(), id));
+        self.by_name.remove(&(self.entries.hasher().hash_one(&entry.state.name), id));
         Some(entry)
     }
 
@@ -199,7 +197,7 @@ impl Leases {
         }
         let mut due = Instant::from_origin(Duration::MAX);
         for state in states {
-            let Some(entry) = self.entries.get_mut(&state.id) else { continue };
+            let Some(entry) = self.entries.get_mut(&state.id.attempt) else { continue };
             entry.gathers = None;
             entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
@@ -214,7 +212,7 @@ impl Leases {
     /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
     /// the lease is due.
     pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
-        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
+        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state))?;
         entry.tell_at = Some(at);
         entry.reschedule_earlier(&mut self.due);
         Some(entry.due)
@@ -228,7 +226,7 @@ impl Leases {
         now: Instant,
         update: impl FnOnce(&mut Renewing) -> T,
     ) -> Option<T> {
-        let entry = self.entries.get_mut(&id)?;
+        let entry = self.entries.get_mut(&id.attempt)?;
         let output = update(&mut entry.renewing);
         entry.state.signal.extend(now, entry.renewing.valid_until());
         entry.reschedule(&mut self.due);
@@ -261,9 +259,10 @@ impl Leases {
 
     /// The leases on one name.
     fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
-        let range = (name.clone(), HolderId::MIN)..;
-        let of_name = self.by_name.range(range).take_while(move |(other, _)| other == name);
-        of_name.filter_map(|(_, id)| self.get(*id))
+        let hash = self.entries.hasher().hash_one(name);
+        let of_hash = self.by_name.range((hash, 0)..=(hash, u64::MAX));
+        let states = of_hash.filter_map(|(_, id)| self.entries.get(id)).map(|entry| &entry.state);
+        states.filter(move |state| state.name == *name)
     }
 
     /// Takes out the work that is due at `now`.
@@ -271,7 +270,7 @@ impl Leases {
         let mut due = DueLeases::default();
         // The keeper also takes leases that are due a little later, so that they share a call.
         let after = now + BATCH_SLACK + Duration::from_nanos(1);
-        let later = self.due.split_off(&(after, HolderId::MIN));
+        let later = self.due.split_off(&(after, 0));
         for (_, id) in mem::replace(&mut self.due, later) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             match entry.tick(now) {

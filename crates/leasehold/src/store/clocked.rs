@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -73,10 +73,6 @@ impl ClockedStore {
 
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
-    }
-
-    fn samples(&self) -> MutexGuard<'_, BTreeMap<u64, ClockSample>> {
-        self.samples.lock()
     }
 
     // ---- requests
@@ -222,7 +218,7 @@ impl ClockedStore {
     /// Keeps a sample if it is the newest, and warns if the store's clock was set before it.
     fn keep_sample(&self, name: &LockName, sample: ClockSample) {
         let before = {
-            let mut samples = self.samples();
+            let mut samples = self.samples.lock();
             // The shard is looked up now, because the name may just have moved to it.
             let newest = samples.entry(self.inner.shard(name)).or_insert(sample);
             if newest.lease.sent > sample.lease.sent {
@@ -237,12 +233,12 @@ impl ClockedStore {
 
     /// The newest sample of the shard in which a name lives.
     pub(crate) fn newest(&self, name: &LockName) -> Option<ClockSample> {
-        self.samples().get(&self.inner.shard(name)).copied()
+        self.samples.lock().get(&self.inner.shard(name)).copied()
     }
 
     /// The newest sample of any shard.
     pub(crate) fn newest_of_all(&self) -> Option<ClockSample> {
-        self.samples().values().max_by_key(|sample| sample.lease.sent).copied()
+        self.samples.lock().values().max_by_key(|sample| sample.lease.sent).copied()
     }
 
     /// The time until which a lease is valid that this answer has granted or kept for `ttl`.
