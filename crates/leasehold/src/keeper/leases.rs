@@ -261,7 +261,7 @@ impl Leases {
     fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
         let hash = self.entries.hasher().hash_one(name);
         let of_hash = self.by_name.range((hash, 0)..=(hash, u64::MAX));
-        let states = of_hash.filter_map(|(_, id)| self.entries.get(id)).map(|entry| &entry.state);
+        let states = of_hash.filter_map(|(_, id)| Some(&self.entries.get(id)?.state));
         states.filter(move |state| state.name == *name)
     }
 

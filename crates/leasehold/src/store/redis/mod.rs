@@ -240,7 +240,9 @@ impl Redis {
             }
         }
         if let Action::End(end) = action
-            && self.end_alone(name, end).await?
+            && !self.topology.has_one_clock()
+            && !self.contention.is_likely(name)
+            && Box::pin(self.end_alone(name, end)).await?
         {
             return Ok(Answer::untimed(Reply::Ended(true)));
         }
@@ -255,9 +257,6 @@ impl Redis {
 
     /// Ends a hold in a cluster, where its slot may be moving, if nobody waits.
     async fn end_alone(&self, name: &LockName, end: &End) -> Result<bool, StoreError> {
-        if self.topology.has_one_clock() || self.contention.is_likely(name) {
-            return Ok(false);
-        }
         match self.layout.end_alone(name, end) {
             Some(call) => self.topology()?.run(&call).await,
             None => Ok(false),
@@ -280,8 +279,8 @@ impl Redis {
             Set::Unnumbered if self.topology.has_one_clock() => {}
             Set::Unnumbered => {
                 let Some(draw) = self.layout.draw(name) else { return Ok(None) };
-                let drawn =
-                    self.topology()?.run(&draw).await.map_err(StoreError::maybe_executed)?;
+                let drawn = Box::pin(self.topology()?.run(&draw)).await;
+                let drawn = drawn.map_err(StoreError::maybe_executed)?;
                 if let Set::Numbered(token) = drawn {
                     return Ok(Some(token));
                 }

@@ -86,30 +86,36 @@ fn count(line: &[u8]) -> RedisResult<Option<usize>> {
 
 /// Decodes a complete reply.
 fn value(reply: &[u8]) -> RedisResult<Value> {
-    match reply.split_first() {
-        Some((b'$', _)) => string(reply).map(|(string, _)| string),
-        Some((b'*', _)) => strings(reply),
-        _ => None,
-    }
-    .map_or_else(|| redis::parse_redis_value(reply), Ok)
+    let simple = if reply[0] == b'*' { list(reply) } else { part(reply).map(|(part, _)| part) };
+    simple.map_or_else(|| redis::parse_redis_value(reply), Ok)
 }
 
-/// The string at the beginning, and the bytes after it.
-fn string(bytes: &[u8]) -> Option<(Value, &[u8])> {
+/// The string or the number at the beginning, and the bytes after it.
+fn part(bytes: &[u8]) -> Option<(Value, &[u8])> {
     let (line, at) = line(bytes, 0).ok()??;
-    let length = count(line).ok()?.filter(|_| line[0] == b'$')?;
-    let string = bytes.get(at..at + length)?;
-    let rest = bytes[at + length..].strip_prefix(b"\r\n")?;
-    Some((Value::BulkString(string.to_vec()), rest))
+    let mut rest = &bytes[at..];
+    let value = match line {
+        b"+OK" => Value::Okay,
+        b"_" => Value::Nil,
+        [b'+', text @ ..] => Value::SimpleString(str::from_utf8(text).ok()?.to_owned()),
+        [b':', number @ ..] => Value::Int(str::from_utf8(number).ok()?.parse().ok()?),
+        [b'$', ..] => {
+            let (string, after) = rest.split_at_checked(count(line).ok()??)?;
+            rest = after.strip_prefix(b"\r\n")?;
+            Value::BulkString(string.to_vec())
+        }
+        _ => return None,
+    };
+    Some((value, rest))
 }
 
-/// A list that has only strings.
-fn strings(reply: &[u8]) -> Option<Value> {
+/// A list that has only strings and numbers.
+fn list(reply: &[u8]) -> Option<Value> {
     let (line, at) = line(reply, 0).ok()??;
     let count = count(line).ok()??;
     let (mut list, mut rest) = (Vec::with_capacity(count.min(reply.len())), &reply[at..]);
     for _ in 0..count {
-        let (value, after) = string(rest)?;
+        let (value, after) = part(rest)?;
         list.push(value);
         rest = after;
     }

@@ -12,14 +12,14 @@
 use std::future::Future;
 use std::iter::zip;
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
-use tokio::task::{AbortHandle, JoinHandle, yield_now};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::bundle::{self, MOST_IN_A_CALL};
@@ -93,7 +93,8 @@ impl Wire {
     pub(super) async fn send(&self, ask: Ask, limit: Duration) -> RedisResult<Value> {
         let (item, reply) = Item::new(ask, Instant::now() + limit);
         self.shared.enter(item);
-        reply.await.unwrap_or_else(|_| Err(self.shared.state().closed.clone().unwrap_or_else(over)))
+        let closed = || self.shared.state.lock().closed.clone().unwrap_or_else(over);
+        reply.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Whether the connection still works, as far as is known.
@@ -108,13 +109,9 @@ impl Wire {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Takes a request. Writes it, with those that wait, or leaves it to the driver.
     fn enter(&self, item: Item) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed.is_some() {
             return; // the drop of the item tells the caller
         }
@@ -144,7 +141,7 @@ impl Shared {
 
     /// Gives the link back, so that other tasks can read and write.
     fn give_back(&self, link: Box<Link>, wakes: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed.is_some() {
             return; // the drop of the link tells the callers
         }
@@ -156,7 +153,7 @@ impl Shared {
 
     /// Reads and writes as much as is possible now.
     fn drive(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.driver.will_wake(cx.waker()) {
             state.driver = cx.waker().clone();
         }
@@ -169,10 +166,10 @@ impl Shared {
         if let Err(error) = outcome {
             // The error is stored before the link is dropped: the drop wakes callers, which then
             // read it.
-            self.state().closed.get_or_insert(error);
+            self.state.lock().closed.get_or_insert(error);
             return Poll::Ready(());
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let expires = state.expires;
         state.expires = link.expire(&mut state.waiting, expires, &self.is_overdue, cx);
         drop(state);
@@ -210,23 +207,21 @@ impl Shared {
         };
         match replies {
             Some(replies) => zip(items, replies).for_each(|(item, reply)| item.answer(Ok(reply))),
-            None => self.state().waiting.extend(items.into_iter().map(Item::alone)),
+            None => self.state.lock().waiting.extend(items.into_iter().map(Item::alone)),
         }
     }
 
     /// Writes the waiting requests.
     fn write(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
         while link.write(cx)?.is_ready() {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.waiting.is_empty() {
                 link.has_yielded = false;
                 return Ok(());
             }
             if !mem::replace(&mut link.has_yielded, true) {
-                // A woken task would run before others that are ready. The yield puts it behind
-                // them.
-                drop(state);
-                let _ = pin!(yield_now()).poll(cx);
+                // A task that wakes itself runs behind the others that are ready.
+                cx.waker().wake_by_ref();
                 return Ok(());
             }
             let items = state.take_next();
@@ -250,7 +245,7 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.closed.get_or_insert_with(over);
         // The drop tells the callers. It comes after the unlock, so that they can read the state.
         let left = (mem::take(&mut state.waiting), state.link.take());

@@ -72,7 +72,7 @@ async fn requests_that_fill_a_call_are_written_by_the_latest_caller_before_the_d
         assert!(futures_util::poll!(&mut request).is_pending());
         asked.push(request);
         let mut bytes = [0; 4096];
-        let written = match futures_util::poll!(pin!(server.read(&mut bytes))) {
+        let written = match futures_util::poll!(std::pin::pin!(server.read(&mut bytes))) {
             Poll::Ready(count) => &bytes[..count.unwrap()],
             Poll::Pending => &[],
         };
@@ -109,7 +109,7 @@ async fn what_is_dropped_before_it_is_sent_is_not_sent() {
         tokio::join!(wire.send(call("a"), PATIENCE), wire.send(call("b"), PATIENCE))
     });
     let asking = async {
-        let mut first = pin!(first);
+        let mut first = std::pin::pin!(first);
         assert!(futures_util::poll!(first.as_mut()).is_pending());
         let mut dropped = Box::pin(dropped);
         assert!(futures_util::poll!(dropped.as_mut()).is_pending());
@@ -164,7 +164,7 @@ async fn a_server_that_answers_what_nobody_asked_is_not_heard_any_more() {
     let (wire, mut server) = open(4096);
     server.write_all(b"+OK\r\n").await.unwrap();
     while wire.is_open() {
-        yield_now().await;
+        tokio::task::yield_now().await;
     }
     assert!(wire.send(call("a"), PATIENCE).await.is_err());
 }

@@ -10,9 +10,11 @@
 --       ? for all, if the counter is needed
 --@include guard
 local names, stays = (#ARGV - 2) / 2, ARGV[#ARGV]
+if names == 1 and stays == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1]) and '1'
+end
 local replies, free, more = {}, {}, {}
-local values = names == 1 and { redis.pcall('GET', KEYS[1]) }
-  or redis.call('MGET', unpack(KEYS, 1, names))
+local values = redis.call('MGET', unpack(KEYS, 1, names))
 for at = 1, names do
   if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]
