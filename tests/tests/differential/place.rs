@@ -112,14 +112,14 @@ impl Place {
         if let Some(before) = &expected.before {
             self.load(before);
         }
-        let call = &expected.call;
-        let (_, sha1) = self.scripts.iter().find(|(sha1, _)| *sha1 == call.script.sha1).unwrap();
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(sha1).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+        let request = &expected.call.request;
+        let (_, sha1) = self.scripts.iter().find(|(sha1, _)| *sha1 == request.script.sha1).unwrap();
+        let (mut command, keys) = (redis::cmd("EVALSHA"), request.keys.to_vec());
+        command.arg(sha1).arg(keys.len()).arg(keys).arg(request.args.to_vec());
         command.arg(expected.now_us);
         let reply: Value =
             command.query(&mut self.connection).map_err(|error| error.to_string())?;
-        let answer = call.answer(reply).map_err(|error| error.to_string())?;
+        let answer = expected.call.answer(reply).map_err(|error| error.to_string())?;
         if answer.reply != expected.reply {
             return Err(format!("the server said {answer:#?}"));
         }

@@ -88,7 +88,7 @@ pub(in crate::store) fn packed_reply(bytes: &[u8], actions: &[Action]) {
 fn read(value: &Value, actions: &[Action]) {
     for call in layouts().iter().flat_map(|layout| calls(&**layout, actions)) {
         drop(call.answer(value.clone()));
-        drop(bundle::replies(&call, 3, value.clone()));
+        drop(bundle::replies(&call.request, 3, value.clone()));
     }
     let _ = reply::time(value.clone());
     drop(role::field(value, "role"));

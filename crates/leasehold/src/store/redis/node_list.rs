@@ -127,9 +127,9 @@ impl NodeEntry {
         let state = self.list.state();
         let former = &state.nodes[self.index].former;
         let [own, former] = [&state.list, former].map(|list| list.clone().unwrap_or_default());
-        let args = [new_id(), own, state.addresses(), former].map(String::into_bytes);
+        let args = [new_id(), own, state.addresses(), former];
         let decode = |value| Lists::from_redis_value(value).map_err(|_| unexpected_reply());
-        Call::new(Script::Nodes.text(), vec![key::nodes(prefix)], args.to_vec(), decode)
+        Call::new(Script::Nodes.text(), [key::of_store(prefix, "nodes")], args, decode)
     }
 
     /// Warnings about the lists of other clients.

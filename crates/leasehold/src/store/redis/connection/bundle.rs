@@ -4,8 +4,8 @@ use std::ptr;
 
 use redis::Value;
 
-use super::call::{Own, Request};
-use super::error;
+use super::call::Request;
+use super::{error, resp};
 
 /// The largest number of names that share a call: 64. So no call blocks the server, and with it
 /// other clients, for more than some 100 µs if nobody waits for the names.
@@ -39,8 +39,9 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
     // For each script, the bundle that further requests may join, with its first request.
     let mut open: Vec<(usize, &Request)> = Vec::new();
     // The bundle of each key so far.
-    let (mut marks, mut bundles) = (Vec::new(), Vec::new());
-    let mut places = Vec::with_capacity(requests.size_hint().0);
+    let count = requests.size_hint().0;
+    let (mut marks, mut bundles) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut places = Vec::with_capacity(count);
     for request in requests {
         let Some(request) = request else {
             open.clear();
@@ -48,8 +49,10 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             sizes.push(1);
             continue;
         };
-        let own = own_keys(request).iter().map(|key| mark(key));
-        let seen = own.clone().filter_map(|own| marks.iter().rposition(|mark| *mark == own));
+        let own = if is_shared(request) { 1 } else { request.keys.count };
+        marks.extend(request.keys.iter().take(own).map(mark));
+        let (before, own) = marks.split_at(bundles.len());
+        let seen = own.iter().filter_map(|own| before.iter().rposition(|mark| mark == own));
         let latest = seen.map(|at| bundles[at]).max();
         let of_script = open.iter_mut().find(|(_, first)| ptr::eq(first.script, request.script));
         let at = match of_script {
@@ -71,7 +74,6 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             }
         };
         sizes[at] += 1;
-        marks.extend(own);
         bundles.resize(marks.len(), at);
         places.push(at);
     }
@@ -86,21 +88,15 @@ fn mark(key: &[u8]) -> u64 {
     })
 }
 
-/// The keys that no other request in a bundle may have.
-fn own_keys(request: &Request) -> &[Vec<u8>] {
-    if own_of(request).is_some() { &request.keys[..1] } else { &request.keys }
-}
-
-/// The number of arguments that a request does not share, if it may share a call.
-fn own_of(request: &Request) -> Option<usize> {
-    let Own { args, of } = request.script.own?;
-    (!request.keys.is_empty() && request.args.len() == of).then_some(args)
+/// Whether a request may share a call.
+fn is_shared(request: &Request) -> bool {
+    request.keys.count > 0 && request.script.own.is_some_and(|own| request.args.count == own.of)
 }
 
 /// Whether two requests for one script may be made in one call of it.
 fn may_share(a: &Request, b: &Request) -> bool {
-    let (Some(args), Some(_)) = (own_of(a), own_of(b)) else { return false };
-    a.keys[1..] == b.keys[1..] && a.args[args..] == b.args[args..]
+    let may = is_shared(a) && is_shared(b);
+    may && a.keys.shared() == b.keys.shared() && a.args.shared() == b.args.shared()
 }
 
 /// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.
@@ -113,76 +109,41 @@ pub(crate) fn write<'a>(
     if first.script.sets {
         return Some(write_sets(first, bundle, output));
     }
-    let (own_keys, own_args) = match own_of(first) {
-        Some(args) => (1, args),
-        None => (first.keys.len(), first.args.len()),
-    };
-    let keys = || {
-        let own = bundle.clone().flat_map(move |request| &request.keys[..own_keys]);
-        own.chain(&first.keys[own_keys..])
-    };
-    let args = || {
-        let own = bundle.clone().flat_map(move |request| &request.args[..own_args]);
-        own.chain(&first.args[own_args..])
-    };
-    let (key_count, arg_count) = (keys().count(), args().count());
-    line(output, b'*', 3 + key_count + arg_count);
-    word(output, b"EVALSHA");
-    word(output, first.script.sha1.as_bytes());
-    let mut count = Vec::new();
-    digits(&mut count, key_count);
-    word(output, &count);
-    keys().chain(args()).for_each(|bytes| word(output, bytes));
+    let more = bundle.clone().count() - 1;
+    let key_count = first.keys.count + more;
+    let own_args = first.script.own.map_or(0, |own| own.args);
+    resp::write_line(output, b'*', 3 + key_count + first.args.count + more * own_args);
+    resp::write_word(output, b"EVALSHA");
+    resp::write_word(output, first.script.sha1.as_bytes());
+    resp::write_word(output, key_count.to_string().as_bytes());
+    bundle.clone().for_each(|each| output.extend_from_slice(each.keys.own()));
+    output.extend_from_slice(first.keys.shared());
+    bundle.for_each(|each| output.extend_from_slice(each.args.own()));
+    output.extend_from_slice(first.args.shared());
     None
 }
 
 /// Writes the SETs of a bundle, and the call of the script that draws their numbers, in one MULTI.
 fn write_sets<'a>(
     first: &Request,
-    bundle: impl Iterator<Item = &'a Request> + Clone,
+    bundle: impl Iterator<Item = &'a Request>,
     output: &mut Vec<u8>,
 ) -> usize {
-    let sets = bundle.clone().count();
-    let mut command = |words: &[&[u8]]| {
-        line(output, b'*', words.len());
-        words.iter().for_each(|bytes| word(output, bytes));
-    };
-    command(&[b"MULTI"]);
+    let mut sets = 0;
+    output.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
     for request in bundle {
-        if let ([key, ..], [value, ttl, ..]) = (&request.keys[..], &request.args[..]) {
-            command(&[b"SET", key, value, b"NX", b"PX", ttl]);
-        }
+        output.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+        output.extend_from_slice(request.keys.own());
+        output.extend_from_slice(request.args.own());
+        sets += 1;
     }
-    let counter = first.keys.get(1).map(Vec::as_slice).unwrap_or_default();
-    command(&[
-        b"EVALSHA",
-        first.script.sha1.as_bytes(),
-        b"1",
-        counter,
-        sets.to_string().as_bytes(),
-    ]);
-    command(&[b"EXEC"]);
+    output.extend_from_slice(b"*5\r\n$7\r\nEVALSHA\r\n");
+    resp::write_word(output, first.script.sha1.as_bytes());
+    resp::write_word(output, b"1");
+    output.extend_from_slice(first.keys.shared());
+    resp::write_word(output, sets.to_string().as_bytes());
+    output.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
     sets + 3
-}
-
-fn line(output: &mut Vec<u8>, kind: u8, count: usize) {
-    output.push(kind);
-    digits(output, count);
-    output.extend_from_slice(b"\r\n");
-}
-
-/// Writes a number without `format!`, which would take longer than everything else here.
-fn digits(output: &mut Vec<u8>, number: usize) {
-    if number >= 10 {
-        digits(output, number / 10);
-    }
-    output.push(b'0' + (number % 10) as u8);
-}
-
-fn word(output: &mut Vec<u8>, bytes: &[u8]) {
-    line(output, b'$', bytes.len());
-    output.extend_from_slice(bytes);
-    output.extend_from_slice(b"\r\n");
 }
 
 /// The reply to each of `count` requests like this one, from the reply to all of them. `None` if
@@ -212,10 +173,7 @@ fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
     let Value::Array(mut all) = reply else { return Some(vec![reply; count]) };
     match all.pop() {
         Some(Value::Array(mut sets)) if sets.len() == count + 1 => {
-            let last = match sets.pop() {
-                Some(Value::Int(last)) => Some(last),
-                _ => None,
-            };
+            let last = sets.pop().and_then(|last| redis::from_redis_value::<i64>(last).ok());
             let numbered = sets.into_iter().zip((1 - count as i64)..);
             let reply = |(set, behind)| match (set, last) {
                 (Value::Okay, Some(last)) => Value::Int(last + behind),
@@ -241,7 +199,7 @@ fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
 mod tests {
     use std::sync::{Arc, LazyLock};
 
-    use super::super::call::ScriptText;
+    use super::super::call::{Own, ScriptText};
     use super::*;
 
     fn script(name: &str, takes_many: bool) -> ScriptText {
@@ -254,15 +212,15 @@ mod tests {
     static RELEASE: LazyLock<ScriptText> = LazyLock::new(|| script("release", true));
 
     fn request(script: &'static ScriptText, key: &str) -> Arc<Request> {
-        let args = vec![format!("for {key}").into_bytes(), b"inbox:".to_vec()];
-        Arc::new(Request { script, keys: vec![key.into(), b"counter".to_vec()], args })
+        Arc::new(Request::new(script, [key, "counter"], [&format!("for {key}"), "inbox:"]))
     }
 
     /// The script and the keys of each bundle.
     fn shape(requests: &[(&'static ScriptText, &str)], most: usize) -> Vec<String> {
         let requests = requests.iter().map(|(script, key)| request(script, key)).collect();
         let shown = |bundle: Vec<Arc<Request>>| {
-            let keys = bundle.iter().map(|request| String::from_utf8_lossy(&request.keys[0]));
+            let first = |it: &Arc<Request>| it.keys.iter().next().map(<[u8]>::to_vec);
+            let keys = bundle.iter().map(|it| String::from_utf8(first(it).unwrap()).unwrap());
             format!("{}: {}", bundle[0].script.source, keys.collect::<Vec<_>>().join(" "))
         };
         bundles(requests, |request: &Arc<Request>| Some(request), most)
@@ -320,8 +278,7 @@ mod tests {
         assert_eq!(written(&[&a]), packed(&["2", "a", "counter", "for a", "inbox:"]));
         let both = ["3", "a", "b", "counter", "for a", "for b", "inbox:"];
         assert_eq!(written(&[&a, &b]), packed(&both));
-        let keys = vec![b"k".to_vec(); 10];
-        let bare = Request { script: &POLL, keys, args: Vec::new() };
+        let bare = Request::new(&POLL, ["k"; 10], [""; 0]);
         let mut output = Vec::new();
         write([&bare].into_iter(), &mut output);
         assert_eq!(output, bare.command().get_packed_command());
@@ -341,15 +298,16 @@ mod tests {
         assert_eq!(replies(2, denied), None, "each alone");
     }
 
-    static SET: LazyLock<ScriptText> =
-        LazyLock::new(|| ScriptText { sets: true, ..script("draw", true) });
+    static SET: LazyLock<ScriptText> = LazyLock::new(|| ScriptText {
+        sets: true,
+        own: Some(Own { args: 4, of: 4 }),
+        ..script("draw", true)
+    });
 
     #[test]
     fn names_are_set_in_one_transaction_and_the_numbers_follow_their_order() {
-        let [a, b] = ["a", "b"].map(|key| {
-            let args = vec![b"h 1".to_vec(), b"9".to_vec()];
-            Request { script: &SET, keys: vec![key.into(), b"counter".to_vec()], args }
-        });
+        let [a, b] =
+            ["a", "b"].map(|key| Request::new(&SET, [key, "counter"], ["h 1", "NX", "PX", "9"]));
         let mut output = Vec::new();
         assert_eq!(write([&a, &b].into_iter(), &mut output), Some(5));
         let mut both = redis::pipe();

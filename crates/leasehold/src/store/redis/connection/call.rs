@@ -1,12 +1,13 @@
 //! One call of a script, as planned by a layout: the request, the decoder of its reply, and the
 //! effect of the reply. This module does not depend on what any script does.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use leasehold_core::StoreError;
 use redis::{Cmd, Value};
 use sha1_smol::Sha1;
+
+use super::resp;
 
 /// The text of a script, as sent to a server.
 #[derive(Debug)]
@@ -48,18 +49,76 @@ pub struct Own {
     pub of: usize,
 }
 
+/// Words of a command, encoded as they travel, so that a request takes little memory.
+#[derive(Debug, Default)]
+pub struct Words {
+    encoded: Vec<u8>,
+    pub(crate) count: usize,
+    /// The length of the words that a call shares with no other.
+    own: usize,
+}
+
+impl Words {
+    /// These words, of which a call does not share the first `own`.
+    fn new<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>, own: usize) -> Self {
+        // Room for most requests.
+        let mut all = Self { encoded: Vec::with_capacity(128), count: 0, own: 0 };
+        for word in words {
+            resp::write_word(&mut all.encoded, word.as_ref());
+            all.count += 1;
+            all.own = if all.count <= own { all.encoded.len() } else { all.own };
+        }
+        all
+    }
+
+    /// The words as they are.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.encoded[..];
+        std::iter::from_fn(move || {
+            let (word, after) = resp::word(rest)?;
+            rest = after;
+            Some(word)
+        })
+    }
+
+    /// Copies of the words.
+    pub fn to_vec(&self) -> Vec<Vec<u8>> {
+        self.iter().map(<[u8]>::to_vec).collect()
+    }
+
+    /// The words that a call does not share, encoded.
+    pub(crate) fn own(&self) -> &[u8] {
+        &self.encoded[..self.own]
+    }
+
+    /// The other words, encoded.
+    pub(crate) fn shared(&self) -> &[u8] {
+        &self.encoded[self.own..]
+    }
+}
+
 /// The request for a call of a script.
 #[derive(Debug)]
 pub struct Request {
     /// The script to call.
     pub script: &'static ScriptText,
     /// The keys of the script. In a cluster all of them are in one slot.
-    pub keys: Vec<Vec<u8>>,
+    pub keys: Words,
     /// The other arguments of the script.
-    pub args: Vec<Vec<u8>>,
+    pub args: Words,
 }
 
 impl Request {
+    /// The request for a call with these keys and arguments.
+    pub(crate) fn new(
+        script: &'static ScriptText,
+        keys: impl IntoIterator<Item: AsRef<[u8]>>,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
+    ) -> Self {
+        let own = script.own.map_or((0, 0), |own| (1, own.args));
+        Self { script, keys: Words::new(keys, own.0), args: Words::new(args, own.1) }
+    }
+
     /// The command that makes the call.
     pub(crate) fn command(&self) -> Cmd {
         self.with(self.script, &[], &[])
@@ -67,21 +126,17 @@ impl Request {
 
     /// The command that sets the first key, if the script does that.
     pub(crate) fn set(&self) -> Option<Cmd> {
-        let ([key, ..], [value, ttl, ..], true) =
-            (&self.keys[..], &self.args[..], self.script.sets)
-        else {
-            return None;
-        };
+        let key = self.keys.iter().next().filter(|_| self.script.sets)?;
         let mut set = redis::cmd("SET");
-        set.arg(key).arg(value).arg("NX").arg("PX").arg(ttl);
+        set.arg(key).arg(self.args.to_vec());
         Some(set)
     }
 
     /// The command that calls a script with more keys and arguments behind those of this call.
     pub(crate) fn with(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&script.sha1).arg(self.keys.len() + keys.len());
-        command.arg(&self.keys).arg(keys).arg(&self.args).arg(args);
+        command.arg(&script.sha1).arg(self.keys.count + keys.len());
+        command.arg(self.keys.to_vec()).arg(keys).arg(self.args.to_vec()).arg(args);
         command
     }
 }
@@ -110,7 +165,8 @@ impl Effect {
 /// One call of a script, whose reply is read as an `A`.
 #[derive(Clone, Debug)]
 pub struct Call<A> {
-    pub(crate) request: Arc<Request>,
+    /// The request, which a bundle may share.
+    pub request: Arc<Request>,
     /// Reads the reply.
     decode: fn(Value) -> Result<A, StoreError>,
     /// The effect that the reply may have, if any.
@@ -123,11 +179,11 @@ impl<A> Call<A> {
     /// A call whose reply has no effect.
     pub(crate) fn new(
         script: &'static ScriptText,
-        keys: Vec<Vec<u8>>,
-        args: Vec<Vec<u8>>,
+        keys: impl IntoIterator<Item: AsRef<[u8]>>,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
         decode: fn(Value) -> Result<A, StoreError>,
     ) -> Self {
-        let request = Arc::new(Request { script, keys, args });
+        let request = Arc::new(Request::new(script, keys, args));
         Self { request, decode, effect: None, is_granted: |_| false }
     }
 
@@ -144,18 +200,10 @@ impl<A> Call<A> {
     /// the key.
     pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
         (self.decode)(reply).map_err(|error| {
-            let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
+            let key = self.request.keys.iter().next().map(String::from_utf8_lossy);
             let text = format!("{}: {error}", key.unwrap_or_default());
             let named = StoreError::new(error.kind(), text);
             if error.may_have_executed() { named.maybe_executed() } else { named }
         })
-    }
-}
-
-impl<A> Deref for Call<A> {
-    type Target = Request;
-
-    fn deref(&self) -> &Request {
-        &self.request
     }
 }

@@ -47,12 +47,12 @@ pub(crate) async fn run<A>(
         let value = match asking {
             // While its slot moves, a free name is set alone, and the caller draws the number.
             true => {
-                let command = call.set().unwrap_or_else(|| call.command());
+                let command = call.request.set().unwrap_or_else(|| call.request.command());
                 Box::pin(ask(connection, command)).await?
             }
             false => connection.call(&call.request).await?,
         };
-        if !loads.helped(connection, call.script, &value).await? {
+        if !loads.helped(connection, call.request.script, &value).await? {
             return check(connection, value);
         }
     }

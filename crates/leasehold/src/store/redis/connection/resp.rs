@@ -92,21 +92,18 @@ fn value(reply: &[u8]) -> RedisResult<Value> {
 
 /// The string or the number at the beginning, and the bytes after it.
 fn part(bytes: &[u8]) -> Option<(Value, &[u8])> {
+    if let Some((word, rest)) = word(bytes) {
+        return Some((Value::BulkString(word.to_vec()), rest));
+    }
     let (line, at) = line(bytes, 0).ok()??;
-    let mut rest = &bytes[at..];
     let value = match line {
         b"+OK" => Value::Okay,
         b"_" => Value::Nil,
         [b'+', text @ ..] => Value::SimpleString(str::from_utf8(text).ok()?.to_owned()),
         [b':', number @ ..] => Value::Int(str::from_utf8(number).ok()?.parse().ok()?),
-        [b'$', ..] => {
-            let (string, after) = rest.split_at_checked(count(line).ok()??)?;
-            rest = after.strip_prefix(b"\r\n")?;
-            Value::BulkString(string.to_vec())
-        }
         _ => return None,
     };
-    Some((value, rest))
+    Some((value, &bytes[at..]))
 }
 
 /// A list that has only strings and numbers.
@@ -120,6 +117,28 @@ fn list(reply: &[u8]) -> Option<Value> {
         rest = after;
     }
     Some(Value::Array(list))
+}
+
+/// The word at the beginning, with its length in front of it, and the bytes after it.
+pub(super) fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, at) = line(bytes, 0).ok()??;
+    let length = count(line).ok()?.filter(|_| line[0] == b'$')?;
+    let (word, rest) = bytes[at..].split_at_checked(length)?;
+    Some((word, rest.strip_prefix(b"\r\n")?))
+}
+
+/// Writes a word with its length in front of it.
+pub(super) fn write_word(output: &mut Vec<u8>, bytes: &[u8]) {
+    write_line(output, b'$', bytes.len());
+    output.extend_from_slice(bytes);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Writes a line with a count.
+pub(super) fn write_line(output: &mut Vec<u8>, kind: u8, count: usize) {
+    output.push(kind);
+    output.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    output.extend_from_slice(b"\r\n");
 }
 
 /// The error for a peer that speaks another protocol.

@@ -73,11 +73,12 @@ pub(crate) struct Quarantine {
 
 impl Quarantine {
     pub(crate) fn new(prefix: &str, span: Duration, in_cluster: bool) -> Self {
-        Self { keys: SlotKeys::new(key::boot(prefix), in_cluster), span, known: Mutex::default() }
+        let keys = SlotKeys::new(key::of_store(prefix, "boot"), in_cluster);
+        Self { keys, span, known: Mutex::default() }
     }
 
     /// The part whose boot record applies to a key.
-    pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
+    pub(crate) fn part(&self, key: Option<&[u8]>) -> Part {
         self.keys.part(key)
     }
 
@@ -113,8 +114,8 @@ impl Quarantine {
     /// for an operator that nothing was forgotten.
     pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
         let word = if ends { b"end".to_vec() } else { Vec::new() };
-        let args = self.run_and_span(run_id).into_iter().chain([word]).collect();
-        Call::new(Script::BootRecord.text(), vec![self.keys.key(part)], args, Ok)
+        let args = self.run_and_span(run_id).into_iter().chain([word]);
+        Call::new(Script::BootRecord.text(), [self.keys.key(part)], args, Ok)
     }
 
     fn run_and_span(&self, run_id: &str) -> [Vec<u8>; 2] {
@@ -129,8 +130,11 @@ impl Quarantine {
         part: Part,
         run_id: &str,
     ) -> Option<(&'static ScriptText, Cmd)> {
-        let script = call.script.guarded.as_deref()?;
-        Some((script, call.with(script, &[self.keys.key(part)], &self.run_and_span(run_id))))
+        let script = call.request.script.guarded.as_deref()?;
+        Some((
+            script,
+            call.request.with(script, &[self.keys.key(part).into()], &self.run_and_span(run_id)),
+        ))
     }
 
     /// Asks whether the part is in quarantine, and records the answer.
@@ -255,7 +259,7 @@ impl Quarantine {
         eval::load(connection, Script::BootRecord.text()).await?;
         let mut together = Pipeline::new();
         for part in parts {
-            together.add_command(self.question(*part, run_id, ends).command());
+            together.add_command(self.question(*part, run_id, ends).request.command());
         }
         connection.ask_all(&together).await
     }

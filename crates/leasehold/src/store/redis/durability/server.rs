@@ -103,10 +103,10 @@ impl Server {
             (Some(durable), Some(effect)) => {
                 Box::pin(durable.run(&self.connection, call, effect, asking)).await
             }
-            (Some(durable), None) if call.script.guarded.is_some() => {
+            (Some(durable), None) if call.request.script.guarded.is_some() => {
                 Box::pin(durable.serve(&self.connection, call, asking)).await
             }
-            _ if call.script.sets => self.set(call, asking).await,
+            _ if call.request.script.sets => self.set(call, asking).await,
             _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
         }
     }
@@ -118,7 +118,9 @@ impl Server {
         let value = match self.has_draw.swap(true, Ordering::Relaxed) {
             true => running.await?,
             // Without the script, the name is set all the same.
-            false => Box::pin(join(eval::load(&self.connection, call.script), running)).await.1?,
+            false => {
+                Box::pin(join(eval::load(&self.connection, call.request.script), running)).await.1?
+            }
         };
         if value == Value::Okay {
             self.has_draw.store(false, Ordering::Relaxed);
@@ -241,7 +243,8 @@ impl Durable {
         asking: bool,
     ) -> Result<A, Failure> {
         let quarantine = self.durability.quarantine.as_ref();
-        let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
+        let part =
+            quarantine.and_then(|quarantine| quarantine.part(call.request.keys.iter().next()));
         if let Some(quarantine) = quarantine {
             // A waiter is allowed to poll during a quarantine, so that it keeps its place.
             let is_newcomer = effect == Effect::Grant;
@@ -279,7 +282,7 @@ impl Durable {
             }
         };
         if let (Some(quarantine), Value::Int(_)) = (quarantine, &value)
-            && call.script.guarded.is_some()
+            && call.request.script.guarded.is_some()
             && let Some(pause) = quarantine.note(connection, part, value.clone())?
         {
             self.note_begun(quarantine, part, Some(pause));
@@ -308,9 +311,10 @@ impl Durable {
         let Some(quarantine) = &self.durability.quarantine else {
             return Ok(call.answer(eval::run(connection, call, asking).await?)?);
         };
-        let part = quarantine.part(call.keys.first());
+        let part = quarantine.part(call.request.keys.iter().next());
         let guarded = quarantine.guard(call, part, connection.run_id().await?);
-        let (script, command) = guarded.unwrap_or_else(|| (call.script, call.command()));
+        let (script, command) =
+            guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
         let mut loads = Loads::default();
         loop {
             let value = match asking {
@@ -369,7 +373,8 @@ impl Durable {
             None => None,
         };
         let is_guarded = guarded.is_some();
-        let (script, command) = guarded.unwrap_or_else(|| (call.script, call.command()));
+        let (script, command) =
+            guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
         let mut loads = Loads::default();
         loop {
             let (value, verdict) = match &self.durability.replication {
@@ -420,7 +425,8 @@ impl Durable {
         };
         let run_id = connection.run_id().await?;
         let mut pair = Pipeline::new();
-        pair.add_command(command).add_command(quarantine.question(part, run_id, false).command());
+        pair.add_command(command)
+            .add_command(quarantine.question(part, run_id, false).request.command());
         let mut values = connection.ask_all(&pair).await?;
         let (Some(boot), Some(value)) = (values.pop(), values.pop()) else {
             return Err(error::unexpected_reply(

@@ -205,7 +205,8 @@ impl Worker {
         parts.sort_unstable();
         parts.dedup();
         let boot = quarantine.map(|quarantine| {
-            let ask = move |part: &Part| quarantine.question(*part, run_id, false).command();
+            let ask =
+                move |part: &Part| quarantine.question(*part, run_id, false).request.command();
             parts.iter().map(ask)
         });
         let role = replication.is_counting().then(|| redis::cmd("ROLE"));

@@ -26,7 +26,7 @@ const OWN: &str = "%-";
 
 /// The key of a lock.
 pub fn key(prefix: &str, name: &LockName) -> Vec<u8> {
-    [prefix, &braced(name.as_str())].concat().into_bytes()
+    braced(prefix, name.as_str()).into_bytes()
 }
 
 /// The lock with this key, or with this key of a queue; `None` if no lock can have it.
@@ -40,7 +40,7 @@ pub fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
         });
         let plain = plain.unwrap_or_else(|| found.strip_suffix(OWN).unwrap_or(found).to_owned());
         let name = plain.replace("%25", "%");
-        (braced(&name) == found).then(|| LockName::new(name).ok()).flatten()
+        (braced("", &name) == found).then(|| LockName::new(name).ok()).flatten()
     };
     of(found).or_else(|| of(found.strip_suffix(QUEUE)?))
 }
@@ -75,22 +75,11 @@ pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
     pattern
 }
 
-/// The key of the boot record, which says to which run of the server the locks belong. Because of
-/// the escape, no lock has this key. In a cluster a hash tag follows it
+/// The key of a record of the store: the boot record, the counter of tokens, or what each node of a
+/// quorum keeps. Because of the escape, no lock has this key. In a cluster a hash tag follows it
 /// ([`SlotKeys`](super::slot_key::SlotKeys)).
-pub(crate) fn boot(prefix: &str) -> Vec<u8> {
-    format!("{prefix}%boot").into_bytes()
-}
-
-/// The key of the counter of tokens, like that of the boot record.
-pub(crate) fn token(prefix: &str) -> Vec<u8> {
-    format!("{prefix}%token").into_bytes()
-}
-
-/// The key of a record that each node of a quorum keeps: the id of the node, and the lists of nodes
-/// that its clients use.
-pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
-    format!("{prefix}%nodes").into_bytes()
+pub(crate) fn of_store(prefix: &str, what: &str) -> Vec<u8> {
+    format!("{prefix}%{what}").into_bytes()
 }
 
 /// The channel of the messages to a client. All of them begin with
@@ -116,17 +105,17 @@ fn escape(name: &str) -> Cow<'_, str> {
 }
 
 /// The escaped name with a hash tag.
-fn braced(name: &str) -> String {
+fn braced(prefix: &str, name: &str) -> String {
     let escaped = escape(name);
     if tag(name.as_bytes()).is_none() {
         return match escaped.strip_prefix('}') {
-            Some(rest) => ["{%7d", rest, "}"].concat(),
-            None => ["{", &escaped, "}"].concat(),
+            Some(rest) => [prefix, "{%7d", rest, "}"].concat(),
+            None => [prefix, "{", &escaped, "}"].concat(),
         };
     }
     let is_like_another = escaped.starts_with('{') && escaped.ends_with('}')
         || OTHERS.iter().any(|end| escaped.ends_with(end));
-    if is_like_another { format!("{escaped}{OWN}") } else { escaped.into_owned() }
+    [prefix, &escaped, if is_like_another { OWN } else { "" }].concat()
 }
 
 #[cfg(test)]

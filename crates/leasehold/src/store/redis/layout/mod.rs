@@ -107,7 +107,8 @@ fn effect(action: &Action) -> Option<Effect> {
 }
 
 /// A span as an argument, in milliseconds, of which none is lost.
-fn millis(span: Duration) -> Vec<u8> {
-    let span_ms = span.as_micros().div_ceil(1_000).min(u128::from(script::MAX_SPAN_MS));
-    span_ms.to_string().into_bytes()
+fn millis(span: Duration) -> String {
+    let part = u64::from(span.subsec_micros().div_ceil(1_000));
+    let span_ms = span.as_secs().saturating_mul(1_000).saturating_add(part);
+    span_ms.min(script::MAX_SPAN_MS).to_string()
 }

@@ -1,17 +1,19 @@
 //! The native layout: a name that is taken has a string, its gate, and only a name that is awaited
 //! has a queue. The words are those of [`leasehold_core::model::text`].
 
+use std::borrow::Cow;
+
 use leasehold_core::model::text;
 use leasehold_core::{
     Action, Answer, Description, End, Keep, LockName, Mode, Request, StoreError, Take,
 };
-use redis::Cmd;
+use redis::{Cmd, Value};
 
 use super::script::Script;
 use super::slot::slot;
 use super::slot_key::SlotKeys;
 use super::{Layout, Set, effect, is_granted, key, millis, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 
 /// The number of counters of a node of a quorum. A node has several, because a client proposes one
 /// token to all nodes: with one counter, the nodes would often grant different tokens.
@@ -21,7 +23,7 @@ const BUCKETS: u16 = 1_024;
 #[derive(Clone, Debug)]
 pub struct Native {
     prefix: String,
-    inboxes: Vec<u8>,
+    inboxes: String,
     counters: SlotKeys,
     /// Whether the server is a node of a quorum.
     has_buckets: bool,
@@ -31,8 +33,8 @@ impl Native {
     /// The layout with this beginning of all keys and channels.
     pub fn new(prefix: impl Into<String>, in_cluster: bool) -> Self {
         let prefix = prefix.into();
-        let inboxes = key::inbox_prefix(&prefix).into_bytes();
-        let counters = SlotKeys::new(key::token(&prefix), in_cluster);
+        let inboxes = key::inbox_prefix(&prefix);
+        let counters = SlotKeys::new(key::of_store(&prefix, "token"), in_cluster);
         Self { prefix, inboxes, counters, has_buckets: false }
     }
 
@@ -42,20 +44,17 @@ impl Native {
     }
 
     /// The counter of tokens for this gate.
-    pub(crate) fn counter(&self, gate: &Vec<u8>) -> Vec<u8> {
+    pub(crate) fn counter(&self, gate: &[u8]) -> Cow<'_, [u8]> {
         let counter = self.counters.key(self.counters.part(Some(gate)));
         match self.has_buckets {
-            true => [counter, format!(":{}", slot(gate) % BUCKETS).into_bytes()].concat(),
+            true => [&counter, format!(":{}", slot(gate) % BUCKETS).as_bytes()].concat().into(),
             false => counter,
         }
     }
 
-    fn take(&self, take: &Take) -> Vec<Vec<u8>> {
+    fn take(&self, take: &Take) -> [String; 5] {
         let Take { request, ttl, waits, place, ballot_us, from, claim, once_per, .. } = take;
-        let place = match (waits, place) {
-            (true, place) => place.unwrap_or_default().to_string(),
-            (false, _) => "-".to_owned(),
-        };
+        let place = if *waits { place.unwrap_or_default().to_string() } else { "-".to_owned() };
         let words = [
             from.map(|from| format!("f {from}")),
             ballot_us.map(|ballot_us| format!("b {ballot_us}")),
@@ -63,48 +62,46 @@ impl Native {
             once_per.map(|span| format!("o {}", span.as_micros().div_ceil(1_000))),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
-        vec![
-            text::request(request).into_bytes(),
-            millis(*ttl),
-            place.into_bytes(),
-            self.inboxes.clone(),
-            words.join(" ").into_bytes(),
-        ]
+        [text::request(request), millis(*ttl), place, self.inboxes.clone(), words.join(" ")]
     }
 
-    fn end(&self, End { request, known, closes, cooldown, done, .. }: &End) -> Vec<Vec<u8>> {
+    /// The call that ends a hold, with these keys.
+    fn end<'a, A>(
+        &self,
+        script: &'static ScriptText,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        End { request, known, closes, cooldown, done, .. }: &End,
+        decode: fn(Value) -> Result<A, StoreError>,
+    ) -> Call<A> {
         let stays = match *closes || !cooldown.is_zero() || !done.is_zero() {
-            true => [millis(*cooldown), millis(*done), vec![b'0' + u8::from(*closes)]].join(&b' '),
-            false => Vec::new(),
+            true => format!("{} {} {}", millis(*cooldown), millis(*done), u8::from(*closes)),
+            false => String::new(),
         };
-        let said = said(request, known.as_deref());
-        vec![said, text::request(request).into_bytes(), self.inboxes.clone(), stays]
+        let (said, request) = (said(request, known.as_deref()), text::request(request));
+        Call::new(script, keys, [&said, &request, &self.inboxes, &stays], decode)
     }
 }
 
 impl Layout for Native {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let gate = self.key(name);
-        if let Action::Keep(keep) = action {
-            return Ok(self.keep_all(&[(gate, keep)], reply::kept));
-        }
-        let (script, args, decode): (_, _, reply::Decode) = match action {
-            Action::End(end) => (Script::End, self.end(end), reply::ended),
+        let counter = self.counter(&gate);
+        let keys = [&gate[..], &counter];
+        let call = match action {
+            Action::End(end) => self.end(Script::End.text(), keys, end, reply::ended),
+            Action::Keep(keep) => self.keep_all(&[(gate, keep)], reply::kept),
             Action::Look { limit } => {
-                let args = vec![limit.to_string().into_bytes()];
-                return Ok(Call::new(Script::Look.text(), vec![gate], args, reply::status));
+                Call::new(Script::Look.text(), [gate], [limit.to_string()], reply::status)
             }
             Action::Revoke { id, force } => {
-                let force = u8::from(*force).to_string();
-                let args =
-                    vec![id.to_string().into_bytes(), force.into_bytes(), self.inboxes.clone()];
-                (Script::Revoke, args, reply::ended)
+                let args = [&*id.to_string(), if *force { "1" } else { "0" }, &self.inboxes];
+                Call::new(Script::Revoke.text(), keys, args, reply::ended)
             }
-            Action::Take(take) => (Script::Take, self.take(take), reply::taken),
+            Action::Take(take) => {
+                Call::new(Script::Take.text(), keys, self.take(take), reply::taken)
+            }
             _ => return Err(StoreError::unknown_request()),
         };
-        let counter = self.counter(&gate);
-        let call = Call::new(script.text(), vec![gate, counter], args, decode);
         Ok(call.with_effect(effect(action), is_granted))
     }
 
@@ -122,21 +119,20 @@ impl Layout for Native {
             return None;
         }
         let gate = self.key(name);
-        let (counter, value) = (self.counter(&gate), text::held(request.id, None).into_bytes());
-        let args = vec![value, millis(*ttl)];
-        Some(Call::new(Script::setting(), vec![gate, counter], args, reply::set))
+        let (counter, value) = (self.counter(&gate), text::held(request.id, None));
+        let args = [&value, "NX", "PX", &millis(*ttl)];
+        Some(Call::new(Script::setting(), [&gate[..], &counter], args, reply::set))
     }
 
     fn draw(&self, name: &LockName) -> Option<Call<Set>> {
-        let (counter, one) = (self.counter(&self.key(name)), b"1".to_vec());
-        Some(Call::new(Script::Draw.text(), vec![counter], vec![one], reply::set))
+        let gate = self.key(name);
+        Some(Call::new(Script::Draw.text(), [self.counter(&gate)], ["1"], reply::set))
     }
 
     fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
-        let (keys, args) = (vec![self.key(name)], self.end(end));
-        let leaves_nothing = args.last().is_some_and(Vec::is_empty);
+        let leaves_nothing = !end.closes && end.cooldown.is_zero() && end.done.is_zero();
         (leaves_nothing && end.request.mode == Mode::Exclusive)
-            .then(|| Call::new(Script::ending(), keys, args, reply::ended_alone))
+            .then(|| self.end(Script::ending(), [&self.key(name)[..]], end, reply::ended_alone))
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
@@ -152,13 +148,11 @@ impl Layout for Native {
     }
 
     fn peek(&self, key: &[u8]) -> Cmd {
-        if key::is_queue(&self.prefix, key) {
-            let mut peek = redis::cmd("ZRANGE");
-            peek.arg(key).arg(0).arg(0);
-            return peek;
-        }
-        let mut peek = redis::cmd("GET");
-        peek.arg(key);
+        let (is_queue, mut peek) = (key::is_queue(&self.prefix, key), Cmd::new());
+        match is_queue {
+            true => peek.arg("ZRANGE").arg(key).arg(0).arg(0),
+            false => peek.arg("GET").arg(key),
+        };
         peek
     }
 
@@ -174,29 +168,27 @@ impl Native {
     fn keep_all(&self, leases: &[(Vec<u8>, &Keep)], decode: reply::Decode) -> Call<Answer> {
         let mut keys: Vec<_> = leases.iter().map(|(gate, _)| gate.clone()).collect();
         if let Some((gate, _)) = leases.iter().find(|(_, keep)| keep.description.is_some()) {
-            keys.push(self.counter(gate));
+            keys.push(self.counter(gate).into());
         }
         let args = leases.iter().flat_map(|(_, Keep { request, ttl, known, description, .. })| {
-            let described =
-                description.as_deref().map(|description| describe(request, description));
+            let described = description.as_deref().map(|it| describe(request, it));
             [said(request, known.as_deref()), millis(*ttl), described.unwrap_or_default()]
         });
-        let call = Call::new(Script::Keep.text(), keys, args.collect(), decode);
+        let call = Call::new(Script::Keep.text(), keys, args, decode);
         call.with_effect(Some(Effect::Renewal), is_granted)
     }
 }
 
 /// What the store says about a hold, as far as its holder knows.
-fn said(request: &Request, known: Option<&Description>) -> Vec<u8> {
+fn said(request: &Request, known: Option<&Description>) -> String {
     match request.mode {
         Mode::Exclusive => text::held(request.id, known),
         _ => format!("s {}", text::request(request)),
     }
-    .into_bytes()
 }
 
 /// The part of a gate behind the attempt.
-fn describe(request: &Request, description: &Description) -> Vec<u8> {
+fn describe(request: &Request, description: &Description) -> String {
     let held = text::held(request.id, Some(description));
-    held.splitn(3, ' ').nth(2).unwrap_or_default().as_bytes().to_vec()
+    held.splitn(3, ' ').nth(2).unwrap_or_default().to_owned()
 }

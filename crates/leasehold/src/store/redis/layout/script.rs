@@ -201,7 +201,7 @@ impl Script {
     /// The script that draws numbers for names that are set in front of it.
     pub(crate) fn setting() -> &'static ScriptText {
         let make = || {
-            let own = Some(Own { args: 2, of: 2 });
+            let own = Some(Own { args: 4, of: 4 });
             ScriptText { own, sets: true, ..ScriptText::new(Self::Draw.assemble(CLOCK)) }
         };
         SETTING.get_or_init(|| Box::new(make()))

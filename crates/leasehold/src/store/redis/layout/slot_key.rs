@@ -1,6 +1,7 @@
 //! Keys that a store has once for a server, or once in each slot of a cluster: boot records, and
 //! counters of tokens.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::slot::{SLOTS, slot, tag};
@@ -27,26 +28,20 @@ impl SlotKeys {
     }
 
     /// The part of a key.
-    pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
-        key.filter(|_| self.in_cluster).map(|key| slot(key))
+    pub(crate) fn part(&self, key: Option<&[u8]>) -> Part {
+        key.filter(|_| self.in_cluster).map(slot)
     }
 
     /// The parts with a key, for a server that serves these slots.
     pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
-        match self.in_cluster {
-            true => slots
-                .iter()
-                .filter(|slot| self.number(**slot).is_some())
-                .map(|slot| Some(*slot))
-                .collect(),
-            false => vec![None],
-        }
+        let known = slots.iter().filter(|slot| self.number(**slot).is_some());
+        if self.in_cluster { known.map(|slot| Some(*slot)).collect() } else { vec![None] }
     }
 
     /// The key of a part.
-    pub(crate) fn key(&self, part: Part) -> Vec<u8> {
+    pub(crate) fn key(&self, part: Part) -> Cow<'_, [u8]> {
         let number = part.and_then(|slot| self.number(slot));
-        number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
+        number.map_or(Cow::Borrowed(&self.server), |number| self.numbered(number).into())
     }
 
     /// The number of a slot; `None` if no key of the store can be in that slot, because all keys of
@@ -84,20 +79,20 @@ mod tests {
     #[test]
     fn the_key_of_a_slot_is_in_that_slot() {
         for prefix in ["lh:", "", "a{b", "a{}b:"] {
-            let keys = SlotKeys::new(key::boot(prefix), true);
+            let keys = SlotKeys::new(key::of_store(prefix, "boot"), true);
             let slots: Vec<u16> = (0..SLOTS).collect();
             for (part, expected) in keys.parts(&slots).into_iter().zip(&slots) {
                 assert_eq!(part, Some(*expected));
                 let key = keys.key(part);
                 assert_eq!(slot(&key), *expected, "{prefix:?}");
-                assert!(key.starts_with(&key::boot(prefix)));
+                assert!(key.starts_with(&key::of_store(prefix, "boot")));
             }
         }
     }
 
     #[test]
     fn where_all_keys_have_one_hash_tag_one_slot_has_a_key() {
-        let keys = SlotKeys::new(key::boot("{app}:"), true);
+        let keys = SlotKeys::new(key::of_store("{app}:", "boot"), true);
         let all: Vec<u16> = (0..SLOTS).collect();
         let lock = b"{app}:a".to_vec();
         assert_eq!(keys.parts(&all), [keys.part(Some(&lock))]);
@@ -106,9 +101,9 @@ mod tests {
 
     #[test]
     fn a_server_without_slots_has_one_key() {
-        let keys = SlotKeys::new(key::boot("lh:"), false);
-        assert_eq!(keys.part(Some(&b"lh:a".to_vec())), None);
+        let keys = SlotKeys::new(key::of_store("lh:", "boot"), false);
+        assert_eq!(keys.part(Some(b"lh:a")), None);
         assert_eq!(keys.parts(&[]), [None]);
-        assert_eq!(keys.key(None), b"lh:%boot");
+        assert_eq!(*keys.key(None), *b"lh:%boot");
     }
 }

@@ -23,8 +23,7 @@ fn open(room: usize) -> (Wire, DuplexStream) {
 }
 
 fn call(key: &str) -> Ask {
-    let args = vec![key.into(), b"inbox:".to_vec()];
-    Ask::Call(Arc::new(Request { script: &SCRIPT, keys: vec![key.into()], args }))
+    Ask::Call(Arc::new(Request::new(&SCRIPT, [key], [key, "inbox:"])))
 }
 
 fn packed(words: &[&str]) -> Vec<u8> {

@@ -61,7 +61,6 @@ impl Layout for Redisson {
             _ => return Err(StoreError::unknown_request()),
         };
         let keys = [vec![names.lock], keys].concat();
-        let keys = keys.into_iter().map(String::into_bytes).collect();
         let call = Call::new(script.text(), keys, args, decode);
         Ok(call.with_effect(effect(action), is_granted))
     }
@@ -70,11 +69,11 @@ impl Layout for Redisson {
         let keys = leases.iter().flat_map(|(name, keep)| {
             let names = LockKeys::of(&self.prefix, name);
             let hold = names.hold(keep.request.id);
-            [names.lock, hold].map(String::into_bytes)
+            [names.lock, hold]
         });
         let args = leases.iter().flat_map(|(_, keep)| kept(keep));
         let script = Script::RedissonKeep.text();
-        Call::new(script, keys.collect(), args.collect(), reply::many_kept)
+        Call::new(script, keys, args, reply::many_kept)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 
@@ -117,7 +116,7 @@ impl Redisson {
             text(&names::owner(request.id)),
             value::begin(request.id),
             value::end(&request.info),
-            millis(*ttl),
+            millis(*ttl).into(),
             flag(request.mode == Mode::Shared),
             from.map(|from| text(&names::owner(from))).unwrap_or_default(),
         ];
@@ -129,7 +128,7 @@ impl Redisson {
 
     fn end(&self, names: &LockKeys, end: &End) -> Planned {
         let End { request, closes, cooldown, .. } = end;
-        let args = vec![text(&names::owner(request.id)), millis(*cooldown), flag(*closes)];
+        let args = vec![text(&names::owner(request.id)), millis(*cooldown).into(), flag(*closes)];
         let args = [args, self.telling(names)].concat();
         (Script::RedissonEnd, vec![names.hold(request.id)], args, reply::ended)
     }
@@ -163,7 +162,7 @@ fn looked_fenced(value: Value) -> Result<Answer, StoreError> {
 
 fn kept(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
     let said = description.as_deref().map(|Description { info, .. }| value::end(info));
-    [text(&names::owner(request.id)), millis(*ttl), said.unwrap_or_default()]
+    [text(&names::owner(request.id)), millis(*ttl).into(), said.unwrap_or_default()]
 }
 
 /// The same answer, with the counter itself as each token instead of a time.

@@ -36,7 +36,7 @@ impl Sentinel {
     pub(super) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
         let mut outcome = Err(changing());
         for _ in 0..MOVES {
-            let server = match call.script.is_read_only {
+            let server = match call.request.script.is_read_only {
                 true => self.primary().await?,
                 false => self.pool.to(&()).await?,
             };
