@@ -12,7 +12,7 @@ from conftest import PATIENCE, Program, Redis, eventually, finished
 from leasehold import Client
 
 BEGIN = """
-import logging, os, signal, sys, threading, time
+import logging, os, signal, sys, threading, time, warnings
 from leasehold import *
 client = Client(sys.argv[1])
 name = sys.argv[2]
@@ -22,14 +22,13 @@ HOLDS = (
     BEGIN
     + """
 threading.excepthook = lambda args: None
+warnings.simplefilter("ignore", DeprecationWarning)
 logging.getLogger("leasehold").addHandler(logging.NullHandler())
 guard = client.lock(name).acquire()
 """
 )
 
 FORK = """
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)
 guard.release()
 def child(end):
     pid = os.fork()
@@ -40,13 +39,14 @@ def child(end):
 """
 
 POOL = """
-def hold(name):
+def hold(name, seconds):
     globals()["guard"] = client.lock(name).acquire()
+    time.sleep(seconds)  # a worker without work may be asked to end
 guard.release()
-import multiprocessing, warnings
-warnings.simplefilter("ignore", DeprecationWarning)
+import multiprocessing
 pool = multiprocessing.get_context("fork").Pool(1)
-pool.apply(hold, (name,))
+pool.apply_async(hold, (name, {}))
+while client.lock(name).status().is_free: time.sleep(0.01)
 """
 
 KILL = "os.kill(os.getpid(), signal.SIG{0}); time.sleep(60)"
@@ -57,7 +57,7 @@ LATER = {
     "SIGHUP": (-1, KILL.format("HUP")),
     "SIGKILL": (-9, KILL.format("KILL")),
     "a_forked_child_by_os_exit": (0, FORK + "child(os._exit)"),
-    "a_pool_that_is_terminated": (0, POOL + "pool.terminate(); pool.join()"),
+    "a_pool_that_is_terminated": (0, POOL.format(60) + "pool.terminate(); pool.join()"),
 }
 """The ends after which a lease ends with its ttl."""
 
@@ -72,7 +72,7 @@ ENDINGS = {
     "sys_exit": "sys.exit(0)",
     "SIGTERM_with_a_handler": "signal.signal(15, lambda *_: sys.exit(0))\n" + KILL.format("TERM"),
     "a_forked_child_by_sys_exit": FORK + "child(sys.exit)",
-    "a_pool_that_is_closed": POOL + "pool.close(); pool.join()",
+    "a_pool_that_is_closed": POOL.format(0) + "pool.close(); pool.join()",
     "a_thread_that_ends": """
 import warnings
 warnings.simplefilter("ignore", ResourceWarning)
