@@ -107,16 +107,16 @@ impl Completions {
     ) -> PyResult<(Option<u64>, Option<Bound<'py, PyAny>>)> {
         process::begin(py)?;
         let mut doing = verb.take()?;
-        let mut gathered = lock(&self.gathered);
         let _within = self.runtime.enter();
-        let at_once = verb.at_once && gathered.is_none();
+        // Nothing is locked meanwhile: a new object may make Python run any code.
+        let at_once = verb.at_once && lock(&self.gathered).is_none();
         if let Some(ended) = at_once.then(|| (&mut doing).now_or_never()).flatten() {
             return Ok((None, Some(ended?.into_python(py)?)));
         }
         let begun = (next_number(), doing, verb.goes_on);
         let key = begun.0;
         lock(&self.shared.wanted).insert(key, None);
-        match &mut *gathered {
+        match &mut *lock(&self.gathered) {
             Some(gathered) => gathered.push(begun),
             None => self.shared.drive(&self.runtime, begun),
         }
