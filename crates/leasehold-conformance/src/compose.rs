@@ -70,7 +70,7 @@ pub async fn several_names_are_held_all_or_none(subject: &Subject) {
         let known: Vec<_> = status.holders.iter().filter_map(|holder| holder.token).collect();
         assert!(
             status.holders.len() == 1 && known.iter().all(|known| *known == token),
-            "{known:?}"
+            "{token:?}: {status:?}"
         );
     }
     must(subject.drive(guard.release()).await);
