@@ -1,6 +1,6 @@
 #!/bin/sh
-# Resolves the library, with all its stores, beside the crates that programs have already, and builds three
-# such programs. A program can link one SQLite only; TLS has more than one implementation. Then it does what
+# Resolves the library, with all its stores, beside the crates that programs have already, and builds one
+# such program. A program can link one SQLite only; TLS has more than one implementation. Then it does what
 # the README says, in an empty directory.
 # resolves.sh: in `target/resolves`, where the next run finds what this one has built.
 set -eu
@@ -61,34 +61,26 @@ echo "$neighbours" | while read -r crate version; do
     echo "resolves beside $crate = $version"
 done
 
-# builds: cargo checks the program with the code from stdin.
-builds() {
-    cat >"$place/beside/lib.rs"
-    rm -f "$place/beside/Cargo.lock"
-    in_program check --target-dir "$place/target"
-    echo "builds beside $crate = $version"
-}
-
-# The oldest SQLite: a transaction of the store is one of the program's own rusqlite.
-crate=rusqlite version='{ version = "0.32", features = ["bundled"] }' features='"file"'
-builds <<'EOF'
+# A program with three neighbours builds, too. With the oldest SQLite: a transaction of the store is one of the
+# program's own rusqlite.
+crate=rusqlite version='{ version = "0.32", features = ["bundled"] }
+redis = { version = "1", features = ["tokio-rustls-comp"] }
+axum = "0.8"'
+cat >"$place/beside/lib.rs" <<'EOF'
 pub fn one(transaction: &leasehold::store::FileTransaction<'_>) -> leasehold::Result<i64> {
     Ok(transaction.sql(|sql: &rusqlite::Transaction<'_>| sql.query_row("SELECT 1", [], |row| row.get(0)))?)
 }
-EOF
-crate=redis version='{ version = "1", features = ["tokio-rustls-comp"] }' features=''
-builds <<'EOF'
 pub async fn both(client: &leasehold::Client, redis: &redis::Client) -> leasehold::Result<redis::Client> {
     let _guard = client.mutex("one").acquire().await?;
     Ok(redis.clone())
 }
-EOF
-crate=axum version='"0.8"'
-builds <<'EOF'
 pub fn router(client: leasehold::Client) -> axum::Router {
     axum::Router::new().with_state(client)
 }
 EOF
+rm -f "$place/beside/Cargo.lock"
+in_program check --target-dir "$place/target"
+echo "builds beside rusqlite 0.32, redis 1 and axum 0.8"
 
 # The first block of the kind $1 in the README.
 block() {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the whole mandatory suite, in the order in which mistakes are cheapest, and
 //! `cargo xtask quick`: the part of it that takes less than three minutes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -24,28 +24,36 @@ const DENIED: [&str; 7] =
     ["--", "--deny", "warnings", "--cfg", "leasehold_test_bugs", "--cfg", "fuzzing"];
 
 /// Runs the suite; stops at the first step that fails.
+///
+/// Tests wait more than they compute. So what only a compiler checks, and is rarely wrong, is
+/// checked beside them.
 pub(crate) fn run(is_long: bool) -> Outcome {
-    let mut steps = Steps::default();
+    let (steps, begin) = (Steps::default(), Instant::now());
     // Downloads wait for the network and compilers for processors, so both run at the same time.
-    let programs = thread::scope(|scope| {
-        let fetched = scope.spawn(|| {
-            needs::install()?;
-            Run::program("tests/peers/install.sh", &[]).show()
-        });
-        let programs = check_and_build(&mut steps)?;
-        let fetched = || fetched.join().map_err(|_| "the installation panicked".to_owned())?;
-        steps.run("needs", fetched).map(|()| programs)
-    })?;
+    let programs = together(
+        || {
+            steps.run("needs", needs::install)?;
+            steps.run("peers", || Run::program("tests/peers/install.sh", &[]).show())
+        },
+        || {
+            steps.run("tidy", tidy::run)?;
+            steps.run("layers", layers::run)?;
+            steps.run("format", format)?;
+            steps.run("build", programs::build)
+        },
+    )?;
     let python = steps.run("python", python::install_compiled)?;
     let environment: &[_] = if is_long { &LONG } else { &[] };
-    let tested = steps.run("tests", || {
-        thread::scope(|scope| {
-            let beside = scope.spawn(|| python.test());
-            let tested = tests(&programs, environment)?;
-            beside.join().map_err(|_| "the tests in Python panicked".to_owned())??;
-            Ok(tested)
-        })
-    })?;
+    let tested = together(
+        || {
+            steps.run("tests in Python", || python.test())?;
+            steps.run("bare library", bare_library)?;
+            steps.run("docs", api::check)?;
+            steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
+            steps.run("publish", publish)
+        },
+        || steps.run("tests", || tests(&programs, environment)),
+    )?;
     steps.run("bugs", || bugs::run(&programs, &[]))?;
     let documented = steps.run("doctests", || {
         let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];
@@ -59,32 +67,34 @@ pub(crate) fn run(is_long: bool) -> Outcome {
         "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
          doctests; in {} s",
         documented[0],
-        steps.begin.elapsed().as_secs()
+        begin.elapsed().as_secs()
     );
     Ok(())
 }
 
-/// The steps that need only a compiler. The build lets clippy check what it compiles, so that each
-/// package is read once.
-fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
-    steps.run("tidy", tidy::run)?;
-    steps.run("layers", layers::run)?;
-    steps.run("format", format)?;
-    let programs = steps.run("build", programs::build)?;
-    steps.run("bare library", || {
-        let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
-        ["serde", "file", "postgres", "redis"].iter().try_for_each(|alone| {
-            Run::cargo(&[&bare[..], &["--features", alone], &DENIED].concat()).show()
-        })
-    })?;
-    steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
-    steps.run("docs", api::check)?;
-    steps.run("publish", publish).map(|()| programs)
+/// Runs two pieces of work at the same time, to the end of both.
+fn together<T>(
+    beside: impl FnOnce() -> Outcome + Send,
+    work: impl FnOnce() -> Outcome<T>,
+) -> Outcome<T> {
+    thread::scope(|scope| {
+        let beside = scope.spawn(beside);
+        let done = work()?;
+        beside.join().map_err(|_| "a step panicked".to_owned())?.map(|()| done)
+    })
+}
+
+/// Compiles the library with each of its features alone.
+fn bare_library() -> Outcome {
+    let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
+    ["serde", "file", "postgres", "redis"].iter().try_for_each(|alone| {
+        Run::cargo(&[&bare[..], &["--features", alone], &DENIED].concat()).show()
+    })
 }
 
 /// The steps to run at each change: under three minutes, once everything has been built.
 pub(crate) fn quick() -> Outcome {
-    let mut steps = Steps::default();
+    let steps = Steps::default();
     steps.run("format", format)?;
     steps.run("clippy", clippy)?;
     // The same packages each time, so that each is built once.
@@ -163,33 +173,27 @@ fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> 
 }
 
 /// The steps that have been run, and how many seconds each took.
-#[derive(Debug)]
-struct Steps {
-    begin: Instant,
-    taken: Vec<(&'static str, u64)>,
-}
-
-impl Default for Steps {
-    fn default() -> Self {
-        Self { begin: Instant::now(), taken: Vec::new() }
-    }
-}
+#[derive(Debug, Default)]
+struct Steps(Mutex<Vec<String>>);
 
 impl Steps {
     /// Names the step before it runs, says how long it took, and names it in its failure.
-    fn run<T>(&mut self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    fn run<T>(&self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
         eprintln!("== {name}");
         let begin = Instant::now();
         let outcome = work();
         let seconds = begin.elapsed().as_secs();
         eprintln!("== {name}: {seconds} s");
-        self.taken.push((name, seconds));
+        self.taken().push(format!("{name} {seconds}"));
         outcome.map_err(|why| format!("{name}: {why}"))
     }
 
     fn words(&self) -> String {
-        let steps = self.taken.iter().map(|(name, seconds)| format!("{name} {seconds}"));
-        steps.collect::<Vec<_>>().join(", ")
+        self.taken().join(", ")
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_failed_step_is_named_and_the_seconds_of_every_step_are_told() {
-        let mut steps = Steps::default();
+        let steps = Steps::default();
         let failed: Outcome = steps.run("docs", || Err("`cargo doc` (exit status: 1)".to_owned()));
         assert_eq!(failed, Err("docs: `cargo doc` (exit status: 1)".to_owned()));
         steps.run("tidy", || Ok(())).unwrap();
