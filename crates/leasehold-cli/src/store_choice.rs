@@ -205,7 +205,7 @@ impl Choice {
         if let Because::Default { path, user } = &self.because {
             let path = path.display();
             verbosity.remark(format_args!(
-                "no store configured: this lock holds for user {user} on this machine only ({path})"
+                "LEASEHOLD_STORE is not set: locks hold for {user} on this machine only ({path})"
             ));
         }
     }

@@ -133,8 +133,7 @@ fn that_the_store_is_local_is_said_where_it_is_used_and_where_nothing_is_found()
         true => "nobody".to_owned(),
         false => ended(place.program("id", &["-un"])).stdout.trim_end().to_owned(),
     };
-    let local =
-        format!("no store configured: this lock holds for user {user} on this machine only");
+    let local = format!("LEASEHOLD_STORE is not set: locks hold for {user} on this machine only");
     let local = local.as_str();
     for arguments in [&["ls"][..], &["show", "x"], &["elect", "x", "--show"]] {
         let stderr = ended(without_store(arguments)).stderr;
