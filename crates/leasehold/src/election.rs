@@ -78,7 +78,8 @@ impl Election {
     /// The value must have no control characters, and at most 1 KiB together with the machine's
     /// name.
     ///
-    /// Cost: the same as [`Lock::acquire`], and one round trip more to tell observers.
+    /// Cost: the same as [`Lock::acquire`], one round trip to tell the store the value if the
+    /// acquire did not, and one to tell observers.
     ///
     /// # Errors
     ///
@@ -94,6 +95,10 @@ impl Election {
         let lock = self.lock.clone().label(&value);
         loop {
             let (keeper, guard) = (keeper.clone(), lock.acquire().await?);
+            if !guard.is_described() {
+                // If it fails, the keeper tells the store soon.
+                let _ = guard.set_label(&*value).await;
+            }
             let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
             leadership.publish_value(&value).await;
             if leadership.guard.is_held() {

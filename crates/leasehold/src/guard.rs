@@ -66,6 +66,11 @@ impl Guard {
         &self.first().state
     }
 
+    /// Whether the store knows who holds the lease.
+    pub(crate) fn is_described(&self) -> bool {
+        self.state().is_described()
+    }
+
     pub(crate) fn keeper(&self) -> &Arc<Keeper> {
         &self.first().keeper
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::harness::{Background, PROGRAM, Place, ended};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 on_each_store!(
     the_exit_code_is_the_commands,
@@ -57,6 +57,7 @@ fn the_variables_of_the_lease_override_inherited_ones(place: &Place) {
 
 fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
     let mut holder = place.holder("x", &["--label", "the \u{202e}holder"]);
+    until("its label is known", || place.show("x")["holders"][0]["label"].is_string());
     let busy = place.end(&["run", "x", "--no-wait", "--", "touch", "ran"]);
     busy.assert_failed(75, "x is busy: held by");
     assert!(busy.stderr.contains("(the \\u{202e}holder)"), "{busy:?}");

@@ -72,20 +72,20 @@ fn a_command_starts_after_three_round_trips() {
     assert_eq!(turns.lock().unwrap().count, 3);
 }
 
-/// It says who holds, so a script takes the lock. A lock without a label is taken with less.
 #[test]
-fn a_run_is_a_script_that_takes_and_one_that_ends_and_leaves_only_the_counter() {
+fn a_run_sets_draws_and_ends_and_after_100_ms_listens_and_says_who_holds_but_renews_nothing() {
     let place = Place::on_redis();
     let server = place.server.as_ref().unwrap();
-    let run = || place.end(&["run", "x", "--", "true"]).assert_silent(0);
-    run();
-    let lines = server.monitor().unwrap();
-    run();
-    let mut sent = server.sent(lines).unwrap();
-    assert!(sent.ends_with(&["EVALSHA", "(GET)", "(DEL)"].map(str::to_owned)), "{sent:?}");
-    let connects = ["HELLO", "INFO", "SUBSCRIBE", "TIME"];
-    sent.retain(|word| !word.starts_with('(') && !connects.contains(&&**word));
-    assert_eq!(sent, ["EVALSHA", "EVALSHA"]);
-    let left: Vec<String> = server.command("KEYS *").unwrap();
-    assert_eq!(left, ["lh:%token"]);
+    let taken = ["MULTI", "SET", "EVALSHA", "EXEC"];
+    for (span, told) in [("0", &[][..]), ("0.3", &["SUBSCRIBE", "EVALSHA"])] {
+        let run = || place.end(&["run", "x", "--", "sleep", span]).assert_silent(0);
+        run();
+        let lines = server.monitor().unwrap();
+        run();
+        let mut sent = server.sent(lines).unwrap();
+        let others = ["HELLO", "INFO", "SCRIPT", "TIME"];
+        sent.retain(|word| !word.starts_with('(') && !others.contains(&&**word));
+        assert_eq!(sent, [&taken, told, &["EVALSHA"]].concat());
+        assert_eq!(server.command::<Vec<String>>("KEYS *").unwrap(), ["lh:%token"]);
+    }
 }

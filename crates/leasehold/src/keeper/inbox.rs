@@ -129,6 +129,8 @@ impl Listener {
         });
         let opened = opening.await;
         self.opening = None;
+        // It is set already if this is not the first inbox.
+        let _ = keeper.listens.set(());
         match opened {
             Ok(inbox) => {
                 self.inbox = Some(inbox);

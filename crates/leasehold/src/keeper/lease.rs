@@ -245,6 +245,11 @@ impl LeaseState {
         self.changing.lock().shown_label = label;
     }
 
+    /// Whether the store knows who holds the lease, or has known an earlier caller.
+    pub(crate) fn is_described(&self) -> bool {
+        self.changing.lock().known.is_some()
+    }
+
     /// Records what the store says about the lease.
     pub(crate) fn described(&self, known: Description) {
         self.changing.lock().known = Some(Box::new(known));

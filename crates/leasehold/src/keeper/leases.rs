@@ -209,13 +209,13 @@ impl Leases {
         Some(due)
     }
 
-    /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
-    /// the lease is due.
-    pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
-        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state))?;
-        entry.tell_at = Some(at);
-        entry.reschedule_earlier(&mut self.due);
-        Some(entry.due)
+    /// Plans to tell the store at `at` who has a lease, if it still has this holder.
+    pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) {
+        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state));
+        if let Some(entry) = entry {
+            entry.tell_at = Some(at);
+            entry.reschedule_earlier(&mut self.due);
+        }
     }
 
     /// Updates the renewal of a lease, and returns the output of `update`; `None` if the lease is
@@ -234,9 +234,10 @@ impl Leases {
     }
 
     /// Renews every lease soon. Messages may have been lost, perhaps because the store has
-    /// forgotten everything, and the renewals find that out.
+    /// forgotten everything, and the renewals find that out. Of a lease that the store knows
+    /// nothing of, the report of its holder finds it out.
     pub(super) fn renew_all(&mut self, now: Instant) {
-        for entry in self.entries.values_mut() {
+        for entry in self.entries.values_mut().filter(|entry| entry.state.is_described()) {
             entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
             entry.reschedule(&mut self.due);
         }

@@ -73,6 +73,8 @@ pub(crate) struct Keeper {
     pub(crate) prepared: SetOnce<()>,
     /// The client wants messages.
     wants_inbox: AtomicBool,
+    /// The inbox was opened, or cannot be opened now.
+    listens: SetOnce<()>,
     /// Notified when the table has work that is due before the keeper wakes by itself.
     wake: Notify,
     /// Notified when a cleanup is done.
@@ -148,6 +150,7 @@ impl Keeper {
             handles: AtomicUsize::new(0),
             prepared,
             wants_inbox: AtomicBool::new(false),
+            listens: SetOnce::new(),
             wake: Notify::new(),
             cleaned: Notify::new(),
             settled: Condvar::new(),

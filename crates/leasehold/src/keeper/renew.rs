@@ -2,10 +2,11 @@
 //! that the store has forgotten; and who holds.
 
 use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all};
+use futures_util::future::{Either, join_all, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
@@ -16,6 +17,10 @@ use super::lease::{Held, LeaseState};
 use crate::event::Event;
 use crate::replies::{outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
+
+/// How long the report of a holder waits for the inbox: 100 ms. If that takes longer, a renewal
+/// finds out whether a message was missed.
+const INBOX_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The delay after which the keeper repeats the report of a holder to a store that has not
 /// answered.
@@ -193,9 +198,13 @@ impl Keeper {
 
     /// Tells the store who has these leases, all in one request. If a lease is passed on inside
     /// this process, the store knows only its first holder, and of a quick grant it knows nothing.
+    /// An operator may revoke a lease once the store knows its holder, so the client listens first.
     pub(super) fn tell(self: &Arc<Self>, states: Vec<Arc<LeaseState>>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
+            let patience = keeper.store.now() + INBOX_PATIENCE;
+            let listens = pin!(keeper.listens.wait());
+            select(listens, keeper.store.clock.sleep_until(patience)).await;
             let told = states.into_iter().map(|state| {
                 let info = Arc::unwrap_or_clone(keeper.info(state.shown_label()));
                 let info = info.with_passed_on(state.passed_on);
@@ -214,33 +223,31 @@ impl Keeper {
     }
 
     /// Records whether the store now knows the holders. If the store does not have a lease, or no
-    /// longer has it, the renewal finds that out.
+    /// longer has it, a renewal at once finds that out.
     fn told(
         &self,
         told: Vec<(Arc<LeaseState>, Description)>,
         result: Result<TimedAnswer, StoreError>,
     ) {
         let now = self.store.now();
-        let tell_again = |state: &LeaseState, at| {
-            let mut table = self.table();
-            if let Some(due) = table.leases.tell_at(state, at) {
-                self.wake_by(&mut table, due);
-            }
-        };
         match result {
             Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
                 for ((state, description), reply) in told.into_iter().zip(replies) {
                     // The label may have changed meanwhile, and the store knows the old one last.
                     if description.info.label != state.shown_label() {
-                        tell_again(&state, now);
+                        self.table().leases.tell_at(&state, now);
                     }
-                    if matches!(reply, Reply::Kept { .. }) {
-                        state.described(description);
+                    match reply {
+                        Reply::Kept { .. } => state.described(description),
+                        _ => drop(self.table().leases.update(state.id, now, |renewing| {
+                            renewing.renew_by(now);
+                        })),
                     }
                 }
             }
             Err(error) if error.kind().is_transient() => {
-                told.iter().for_each(|(state, _)| tell_again(state, now + TELL_AGAIN));
+                let mut table = self.table();
+                told.iter().for_each(|(state, _)| table.leases.tell_at(state, now + TELL_AGAIN));
             }
             Ok(_) | Err(_) => {}
         }

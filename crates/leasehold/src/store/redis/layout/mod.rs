@@ -33,21 +33,18 @@ pub trait Layout: fmt::Debug + Send + Sync {
     fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer>;
 
     /// The call that sets the value of a free name, if that takes it.
-    fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
-        let _ = (name, take);
+    fn set(&self, _name: &LockName, _take: &Take) -> Option<Call<Set>> {
         None
     }
 
     /// The call that draws a number for a name that was set without one.
-    fn draw(&self, name: &LockName) -> Option<Call<Set>> {
-        let _ = name;
+    fn draw(&self, _name: &LockName) -> Option<Call<Set>> {
         None
     }
 
     /// The call that ends a hold by the key of its gate alone, if nobody waits. While a slot moves,
     /// a call with more keys is refused.
-    fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
-        let _ = (name, end);
+    fn end_alone(&self, _name: &LockName, _end: &End) -> Option<Call<bool>> {
         None
     }
 
@@ -65,8 +62,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
     fn peek(&self, key: &[u8]) -> Cmd;
 
     /// The channels to which other programs subscribe, and publish their releases.
-    fn release_channels(&self, name: &LockName) -> Vec<Vec<u8>> {
-        let _ = name;
+    fn release_channels(&self, _name: &LockName) -> Vec<Vec<u8>> {
         Vec::new()
     }
 

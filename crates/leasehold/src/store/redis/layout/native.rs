@@ -113,15 +113,13 @@ impl Layout for Native {
     fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
         let Take { request, ttl, place, ballot_us, from, claim, once_per, .. } = take;
         let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
-        // A label is shown at once: it may be what a leader says.
-        let is_shown = request.info.label.is_some();
-        if !is_plain || is_shown || once_per.is_some() || request.mode != Mode::Exclusive {
+        if !is_plain || once_per.is_some() || request.mode != Mode::Exclusive {
             return None;
         }
         let gate = self.key(name);
         let (counter, value) = (self.counter(&gate), text::held(request.id, None));
         let args = [&value, "NX", "PX", &millis(*ttl)];
-        Some(Call::new(Script::setting(), [&gate[..], &counter], args, reply::set))
+        Some(Call::new(Script::Set.text(), [&gate[..], &counter], args, reply::set))
     }
 
     fn draw(&self, name: &LockName) -> Option<Call<Set>> {
@@ -131,8 +129,9 @@ impl Layout for Native {
 
     fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
         let leaves_nothing = !end.closes && end.cooldown.is_zero() && end.done.is_zero();
-        (leaves_nothing && end.request.mode == Mode::Exclusive)
-            .then(|| self.end(Script::ending(), [&self.key(name)[..]], end, reply::ended_alone))
+        (leaves_nothing && end.request.mode == Mode::Exclusive).then(|| {
+            self.end(Script::EndAlone.text(), [&self.key(name)[..]], end, reply::ended_alone)
+        })
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {

@@ -47,8 +47,6 @@ type Constant = (&'static str, String);
 /// waits for another: a child that is forked at that moment does not have that other thread.
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();
-static SETTING: OnceBox<ScriptText> = OnceBox::new();
-static ENDING: OnceBox<ScriptText> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
@@ -139,6 +137,8 @@ scripts! {
     Draw: "draw", Adds;
     /// Ends holds and waits, and hands the names on.
     End: "end", Frees;
+    /// Ends a hold by the key of its gate alone: it grants nothing, so it has no guard.
+    EndAlone: "end", Frees;
     /// Renews, claims and describes holds.
     Keep: "keep", Frees;
     /// Reads the holders and the waiters.
@@ -167,6 +167,8 @@ scripts! {
     RedissonTake: "redisson/take", Adds;
     /// Ends a hold, for an operator.
     Revoke: "revoke", Frees;
+    /// Draws numbers for names that are set in front of it.
+    Set: "draw", Adds;
     /// Takes the lock, or joins its queue.
     Take: "take", Adds;
 }
@@ -175,7 +177,8 @@ fn make_texts() -> Texts {
     Script::ALL.map(|script| {
         let mut text = ScriptText::new(script.assemble(CLOCK));
         text.own = script.own();
-        if script.file().contains(GUARD) {
+        text.sets = script == Script::Set;
+        if script.file().contains(GUARD) && script != Script::EndAlone {
             let guarded = ScriptText::new(script.assembled(CLOCK, true));
             text.guarded = Some(Box::new(guarded));
         }
@@ -189,6 +192,7 @@ impl Script {
         match self {
             Self::End => Some(Own { args: 2, of: 4 }),
             Self::Keep => Some(Own { args: 3, of: 3 }),
+            Self::Set => Some(Own { args: 4, of: 4 }),
             _ => None,
         }
     }
@@ -196,20 +200,6 @@ impl Script {
     /// The text of the script and its hash.
     pub fn text(self) -> &'static ScriptText {
         &TEXTS.get_or_init(|| Box::new(make_texts()))[self as usize]
-    }
-
-    /// The script that draws numbers for names that are set in front of it.
-    pub(crate) fn setting() -> &'static ScriptText {
-        let make = || {
-            let own = Some(Own { args: 4, of: 4 });
-            ScriptText { own, sets: true, ..ScriptText::new(Self::Draw.assemble(CLOCK)) }
-        };
-        SETTING.get_or_init(|| Box::new(make()))
-    }
-
-    /// The script that ends a hold by the key of its gate alone: it grants nothing.
-    pub(crate) fn ending() -> &'static ScriptText {
-        ENDING.get_or_init(|| Box::new(ScriptText::new(Self::End.assemble(CLOCK))))
     }
 
     /// The text for SCRIPT LOAD.
@@ -324,11 +314,10 @@ mod tests {
 
     #[test]
     fn a_full_server_blocks_no_unlock_and_grants_nothing() {
+        use Script::{Draw, PlainTake, RedissonTake, Set, Take};
+        let grants = [Draw, PlainTake, RedissonTake, Set, Take];
         for script in Script::ALL {
-            let is_grant = matches!(
-                script,
-                Script::Draw | Script::PlainTake | Script::RedissonTake | Script::Take
-            );
+            let is_grant = grants.contains(&script);
             let frees = script.source().starts_with("#!lua flags=allow-oom\n");
             assert_eq!(script.source().starts_with("#!lua\n"), is_grant, "{script:?}");
             assert_eq!(frees, !is_grant && !script.text().is_read_only, "{script:?}");

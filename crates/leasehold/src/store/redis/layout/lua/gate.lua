@@ -104,8 +104,8 @@ local function end_share(gate, request)
 end
 
 -- The request of a shared hold, and its deadline.
-local function share_of(gate, attempt)
-  local shares = call('ZRANGE', gate .. ':h', 0, -1, 'WITHSCORES')
+local function share_of(gate, state, attempt)
+  local shares = state == 's' and call('ZRANGE', gate .. ':h', 0, -1, 'WITHSCORES') or {}
   for at = 1, #shares, 2 do
     if match(shares[at], '^%S+') == attempt then return shares[at], tonumber(shares[at + 1]) end
   end

@@ -13,8 +13,7 @@ if state == 'k' and match(rest, '^%d+ (%S+)') == attempt and left(gate, state, r
   return '1'
 end
 local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
-local share, deadline
-if state == 's' then share, deadline = share_of(gate, attempt) end
+local share, deadline = share_of(gate, state, attempt)
 if not held and not share then return '0' end
 tell(prefix, attempt, 'R ' .. attempt .. ' ' .. ARGV[2])
 if held and not at_once then

@@ -68,22 +68,19 @@ if state == 's' then
     return 'G ' .. (call('HGET', gate .. ':w', attempt) or draw(counter))
   end
 end
-local share, deadline
-if from and state == 's' then share, deadline = share_of(gate, from) end
+local share, deadline = share_of(gate, from and state, from)
 if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
   if call('LPOS', gate .. ':x', from) then return 'R' end
   if is_ballot_too_high then return 'V' end
   token = draw(counter, ballot)
   leave(gate, request)
-  end_share(gate, share)
   if call('ZADD', gate .. ':h', text(deadline), request) == 0 then
     -- Its own earlier hold, which is over, still counted.
     local taken, limit = match(rest, '^(%d+) (%d+)')
     call('SET', gate, 's ' .. text(taken - weight_of(request)) .. ' ' .. limit, 'KEEPTTL')
   end
   call('HSET', gate .. ':w', attempt, token)
-  outlive(gate .. ':h', deadline - now_ms + GRACE)
-  outlive(gate .. ':w', deadline - now_ms + GRACE)
+  end_share(gate, share) -- last, since the keys go with their last entry
   close(gate, from)
   extend_share(gate, request, ttl)
   return 'G ' .. token
