@@ -37,8 +37,8 @@ macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 6] =
-    shared!["boot", "gate", "guard", "plain/value", "redisson/lock", "unguarded"];
+const SHARED: [(&str, &str); 7] =
+    shared!["boot", "finish", "gate", "guard", "plain/value", "redisson/lock", "unguarded"];
 
 /// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);

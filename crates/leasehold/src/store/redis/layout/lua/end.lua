@@ -27,37 +27,10 @@ if free[1] then redis.call('DEL', unpack(free)) end
 if not more[1] then return table.concat(replies) end
 if not KEYS[names + 1] then return '?' end
 --@include gate
+--@include finish
 
 local counter, prefix = KEYS[names + 1], ARGV[#ARGV - 1]
-local cool, done, closes = match(stays, '(%d+) (%d+) (%d)')
-cool, done, closes = tonumber(cool or 0), tonumber(done or 0), closes == '1'
-
-local function finish(gate, request)
-  local attempt, state, rest = match(request, '^%S+'), read(gate)
-  if state == 'd' then return 'x' end
-  local waited = leave(gate, request) == 1
-  local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
-  local shared = state == 's' and end_share(gate, request) == 1
-  if held then call('DEL', gate) end
-  if closes then close(gate, attempt) end
-  local token = held and state ~= 'r' and match(rest, '^%S+ (%d+)')
-  if token and done > 0 then
-    local began = math.min(math.floor(token / 1000), now_ms)
-    local last = table.concat({ text(began), text(now_ms), token, request }, ' ')
-    call('SET', gate .. ':d', last, 'PX', done)
-  end
-  if held and state ~= 'r' and cool > 0 then
-    local life = cool + (call('EXISTS', gate .. ':q') == 1 and GRACE or 0)
-    life = math.max(life, call('PTTL', gate .. ':x'))
-    call('SET', gate, 'k ' .. text(now_ms + cool) .. ' ' .. request, 'PX', life)
-  elseif held then
-    serve(gate, counter, prefix, 0, 0)
-  elseif shared then
-    local used, capacity = used_of(gate, rest)
-    serve(gate, counter, prefix, used - weight_of(request), capacity)
-  end
-  return (held or shared or waited) and '1' or '0'
+for _, at in ipairs(more) do
+  replies[at] = finish(KEYS[at], ARGV[2 * at], counter, prefix, stays)
 end
-
-for _, at in ipairs(more) do replies[at] = finish(KEYS[at], ARGV[2 * at]) end
 return table.concat(replies)

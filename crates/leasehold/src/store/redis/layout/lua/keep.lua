@@ -27,9 +27,9 @@ end
 local function keep_share(gate, said, ttl)
   local request = sub(said, 3)
   local deadline = call('ZSCORE', gate .. ':h', request)
-  if not deadline then return is_closed(gate, said) and 'r' or '-' end
-  if tonumber(deadline) < now_ms then return '-' end
+  if deadline and tonumber(deadline) < now_ms then return '-' end
   if is_closed(gate, said) then return 'r' end
+  if not deadline then return '-' end
   extend_share(gate, request, ttl)
   return call('EXISTS', gate .. ':q') == 1 and 'w' or 'h'
 end

@@ -5,6 +5,7 @@
 -- reply 1 if the attempt held, or 0 · x the value of the gate is not ours
 --@include guard
 --@include gate
+--@include finish
 local gate, attempt, at_once, prefix = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
 local state, rest, value = read(gate)
 if state == 'd' then return 'x' end
@@ -12,26 +13,16 @@ if state == 'k' and match(rest, '^%d+ (%S+)') == attempt and left(gate, state, r
   serve(gate, KEYS[2], prefix, 0, 0)
   return '1'
 end
-local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
 local share, deadline = share_of(gate, state, attempt)
+local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
 if not held and not share then return '0' end
 tell(prefix, attempt, 'R ' .. attempt .. ' ' .. ARGV[2])
-if held and not at_once then
+if at_once then return finish(gate, share or attempt, KEYS[2], prefix, '0 0 1') end
+if held then
   local life = call('PTTL', gate) + (state == 'h' and GRACE or 0)
   call('SET', gate, 'r' .. sub(value, 2), 'PX', life)
-  return '1'
-end
-local used, capacity = 0, 0
-if held then call('DEL', gate) end
-if share and at_once then
-  end_share(gate, share)
-  used, capacity = used_of(gate, rest)
-  used = used - weight_of(share)
-end
-close(gate, attempt)
-if at_once then
-  serve(gate, KEYS[2], prefix, used, capacity)
 else
+  close(gate, attempt)
   outlive(gate .. ':x', deadline - now_ms) -- the share is not renewed any more
 end
 return '1'
