@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
-use leasehold::{Client, Error};
+use leasehold::{Client, Error, LossReason};
 use leasehold_core::StoreErrorKind::{Denied, Unreachable, Unsupported};
 use leasehold_core::{
     Action, Answer, ClientId, End, FencingToken, HolderId, LockName, Message, Operation, Reply,
@@ -86,10 +86,7 @@ async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
 async fn a_lock_that_nobody_awaits_costs_a_set_a_number_and_one_call_to_end() {
     let server = RedisServer::start().unwrap();
     let client = Client::connect(&server.patient_url()).await.unwrap();
-    let pair = async || {
-        let guard = client.mutex("a").acquire().await.unwrap();
-        guard.release().await.unwrap();
-    };
+    let pair = async || client.mutex("a").acquire().await.unwrap().release().await.unwrap();
     pair().await;
     let lines = server.monitor().unwrap();
     pair().await;
@@ -99,6 +96,16 @@ async fn a_lock_that_nobody_awaits_costs_a_set_a_number_and_one_call_to_end() {
     assert_eq!(taken, ["MULTI", "SET", "EVALSHA", "(TIME)", "(INCRBY)", "EXEC"]);
     assert!(["EVALSHA (GET) (DEL)", "DELIFEQ", "DELEX"].contains(&&*ended.join(" ")), "{ended:?}");
     assert_eq!(server.command::<Vec<String>>("KEYS *").unwrap(), ["lh:%token"]);
+}
+
+#[tokio::test]
+async fn a_revocation_before_the_store_knows_the_holder_is_found_when_the_holder_is_told() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::connect(&server.patient_url()).await.unwrap();
+    let guard = client.mutex("a").ttl(Duration::from_hours(1)).acquire().await.unwrap();
+    let holder = client.admin().inspect("a").await.unwrap().holders[0].id;
+    assert!(client.admin().revoke("a", holder).await.unwrap());
+    assert_eq!(soon(guard.lost()).await, Some(LossReason::Revoked));
 }
 
 #[tokio::test]
@@ -119,8 +126,7 @@ async fn names_are_listed_with_those_that_cannot_be_read_and_without_those_of_ot
         granted(&store.execute(acquire(name, id(1, 1), false)).await.unwrap());
     }
     store.execute(release("a*2", id(1, 1))).await.unwrap();
-    server.command::<()>("SET lh:{a*damaged} 1").unwrap();
-    server.command::<()>("SET other:a*3 1").unwrap();
+    server.command::<()>("MSET lh:{a*damaged} 1 other:a*3 1").unwrap();
     let list = async |prefix: &str| {
         let operation = Operation::List { prefix: prefix.into(), after: None, keys: 100 };
         match store.execute(operation).await.unwrap().reply {
@@ -363,8 +369,7 @@ async fn a_killed_subscription_is_renewed_and_the_gap_is_told() {
 
 #[tokio::test]
 async fn an_inbox_survives_a_restart_of_the_server() {
-    let mut server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
+    let (mut server, store) = opened().await;
     let mut inbox = store.inbox(ClientId(2)).await.unwrap();
     server.kill9().unwrap();
     assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
