@@ -32,15 +32,13 @@ pub(super) enum Kind {
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
     Leasehold,
-    /// A read lock, which only general steps give.
     LeaseholdReader,
 }
 
 /// A connected contender. Each task has a session, except for leasehold, whose tasks share some.
 #[derive(Clone)]
 pub(super) enum Contender {
-    Leasehold(Client),
-    LeaseholdReader(Client),
+    Leasehold(Client, Kind),
     Statements(Arc<Vec<Session>>),
 }
 
@@ -71,9 +69,8 @@ impl Kind {
     /// Connects to a server.
     pub(super) async fn connect(self, place: &Place, tasks: usize) -> Outcome<Contender> {
         let (table, acquire, release) = match self {
-            Self::Leasehold => return Ok(Contender::Leasehold(client(place, tasks).await?)),
-            Self::LeaseholdReader => {
-                return Ok(Contender::LeaseholdReader(client(place, tasks).await?));
+            Self::Leasehold | Self::LeaseholdReader => {
+                return Ok(Contender::Leasehold(client(place, tasks).await?, self));
             }
             Self::AdvisoryInTurn => (
                 "SELECT",
@@ -128,10 +125,10 @@ impl Contender {
     pub(super) async fn pair(&self, task: usize) -> Outcome {
         let name = format!("alone/{task}");
         match self {
-            Self::Leasehold(client) => client.mutex(name).acquire().await?.release().await?,
-            Self::LeaseholdReader(client) => {
+            Self::Leasehold(client, Kind::LeaseholdReader) => {
                 client.rwlock(name).read().acquire().await?.release().await?;
             }
+            Self::Leasehold(client, _) => client.mutex(name).acquire().await?.release().await?,
             Self::Statements(sessions) => {
                 let Session { client, statements, has_number } = &sessions[task];
                 let (number, name): (&(dyn ToSql + Sync), &(dyn ToSql + Sync)) =

@@ -9,6 +9,7 @@ use leasehold_testkit::{Postgres, Proxy};
 use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
+use crate::alone::middle;
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
@@ -48,21 +49,22 @@ pub(crate) async fn run() -> Outcome {
     let missing = "PostgreSQL is not installed: `cargo xtask test` does that";
     let quick = Postgres::start_on_tcp(&[ROOM])?.ok_or(missing)?;
     let near = by_socket(&quick);
-    compare("not flushed, one task", &quick, &near, 1).await?;
+    compare("not flushed, one task", &quick, &near, (1, 1)).await?;
     let pooled = Place { host: "127.0.0.1".to_owned(), is_unnamed: true, ..near.clone() };
-    compare("not flushed, one task, TCP, unnamed statements", &quick, &pooled, 1).await?;
-    compare(&format!("not flushed, {SOME} tasks"), &quick, &near, SOME).await?;
-    compare(&format!("not flushed, {MANY} tasks"), &quick, &near, MANY).await?;
-    in_turn(&quick, &near).await?;
+    compare("not flushed, one task, TCP, unnamed statements", &quick, &pooled, (1, 1)).await?;
+    compare(&format!("not flushed, {SOME} tasks"), &quick, &near, (1, SOME)).await?;
+    compare(&format!("not flushed, {MANY} tasks"), &quick, &near, (1, MANY)).await?;
+    let title = format!("not flushed, one name, {WAITERS} clients");
+    compare(&title, &quick, &near, (WAITERS, 1)).await?;
     let proxy = Proxy::start_unread(quick.port())?;
     proxy.delay(UNDER_WAY);
     let far = Place { host: "127.0.0.1".to_owned(), port: proxy.port(), is_unnamed: false };
-    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, &far, 1).await?;
+    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, &far, (1, 1)).await?;
     drop((proxy, quick));
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
     let near = by_socket(&safe);
-    compare("flushed, one task", &safe, &near, 1).await?;
-    compare(&format!("flushed, {SOME} tasks"), &safe, &near, SOME).await
+    compare("flushed, one task", &safe, &near, (1, 1)).await?;
+    compare(&format!("flushed, {SOME} tasks"), &safe, &near, (1, SOME)).await
 }
 
 /// A server by its socket.
@@ -72,35 +74,23 @@ fn by_socket(server: &Postgres) -> Place {
     Place { host, port: server.port(), is_unnamed: false }
 }
 
-/// Lets all contenders have their turns, each on a lock that nobody else wants.
-async fn compare(title: &str, server: &Postgres, place: &Place, tasks: usize) -> Outcome {
+/// Lets all contenders have their turns: one client with tasks, each of which has a separate lock;
+/// or clients that want the same lock, and wait for it.
+async fn compare(
+    title: &str,
+    server: &Postgres,
+    place: &Place,
+    (clients, tasks): (usize, usize),
+) -> Outcome {
     let mut contenders = Vec::new();
-    for kind in Kind::ALONE {
-        let shared = kind.connect(place, tasks).await?;
-        let tasks = (0..tasks).map(|task| (shared.clone(), task)).collect();
-        contenders.push((kind, tasks, Score::default()));
-    }
-    play(title, server, contenders).await
-}
-
-/// The same for clients that want the same lock, and wait for it.
-async fn in_turn(server: &Postgres, place: &Place) -> Outcome {
-    let mut contenders = Vec::new();
-    for kind in Kind::IN_TURN {
-        let mut clients = Vec::new();
-        for _ in 0..WAITERS {
-            clients.push((kind.connect(place, 1).await?, 0));
+    for kind in if clients > 1 { &Kind::IN_TURN[..] } else { &Kind::ALONE } {
+        let mut all = Vec::new();
+        for _ in 0..clients {
+            let shared = kind.connect(place, tasks).await?;
+            all.extend((0..tasks).map(|task| (shared.clone(), task)));
         }
-        contenders.push((kind, clients, Score::default()));
+        contenders.push((*kind, all, Score::default()));
     }
-    play(&format!("not flushed, one name, {WAITERS} clients"), server, contenders).await
-}
-
-/// A contender, and its tasks: the client of each, and the number in its name.
-type Turns = (Kind, Vec<(Contender, usize)>, Score);
-
-/// Lets all contenders have their turns, and prints the results.
-async fn play(title: &str, server: &Postgres, mut contenders: Vec<Turns>) -> Outcome {
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
         for (_, tasks, score) in &mut contenders {
@@ -164,10 +154,4 @@ fn cpu(server: &Postgres) -> Outcome<Duration> {
     // A process that has ended meanwhile has used next to nothing.
     let of_children = children.into_iter().filter_map(|child| process::cpu(child).ok());
     Ok(process::cpu(parent)? + of_children.sum::<Duration>())
-}
-
-/// The median.
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
