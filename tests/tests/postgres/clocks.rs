@@ -1,7 +1,7 @@
 //! The wall clock of the server, by which leases end.
 
-use leasehold::Client;
 use leasehold::fence::postgres::OVERTAKEN;
+use leasehold::{Client, Guard};
 use leasehold_testkit::{Postgres, must};
 
 use crate::faults::{NAME, assert_still_held, fence, held, is_taken};
@@ -10,16 +10,17 @@ use crate::installed;
 /// Longer than any lease here.
 const HOUR_S: f64 = 3600.0;
 
-fn server() -> Option<Postgres> {
-    installed("PostgreSQL", must(Postgres::start_with_clock()))
+/// A server, a client that holds a lease, and another one.
+async fn scene() -> Option<(Postgres, Guard, Client)> {
+    let server = installed("PostgreSQL", must(Postgres::start_with_clock()))?;
+    let client = Client::connect(&server.url()).await.unwrap();
+    let other = Client::connect(&server.url()).await.unwrap();
+    Some((server, held(&client).await, other))
 }
 
 #[tokio::test]
 async fn p12_a_clock_set_forward_lets_another_in_and_the_fence_tells_them_apart() {
-    let Some(server) = server() else { return };
-    let client = Client::connect(&server.url()).await.unwrap();
-    let other = Client::connect(&server.url()).await.unwrap();
-    let guard = held(&client).await;
+    let Some((server, guard, other)) = scene().await else { return };
     server.set_clock(HOUR_S).unwrap();
     let next = other.mutex(NAME).try_acquire().await.unwrap().expect("the lease is over");
     assert!(next.token() > guard.token());
@@ -29,10 +30,7 @@ async fn p12_a_clock_set_forward_lets_another_in_and_the_fence_tells_them_apart(
 
 #[tokio::test]
 async fn p12_a_clock_set_back_lets_nobody_in_and_a_release_hands_over_at_once() {
-    let Some(server) = server() else { return };
-    let client = Client::connect(&server.url()).await.unwrap();
-    let other = Client::connect(&server.url()).await.unwrap();
-    let guard = held(&client).await;
+    let Some((server, guard, other)) = scene().await else { return };
     server.set_clock(-HOUR_S).unwrap();
     assert!(is_taken(&other).await);
     assert_still_held(&guard).await;

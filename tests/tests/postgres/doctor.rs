@@ -2,9 +2,8 @@
 //! tests of standbys.
 
 use leasehold::store::{Finding, Level, examine};
-use leasehold_testkit::{Postgres, must};
 
-use crate::{Database, installed};
+use crate::Database;
 
 /// The findings of one examination.
 pub(crate) struct Visit(Vec<Finding>);
@@ -41,16 +40,11 @@ async fn a_schema_that_is_missing_and_functions_that_a_role_may_not_call_are_nam
 
 #[tokio::test]
 async fn a_server_that_forgets_in_a_crash_or_waits_for_a_lost_standby_is_told() {
-    let started = must(Postgres::start_with(&["fsync=off"]));
-    let Some(server) = installed("PostgreSQL", started) else { return };
+    let Some(server) = crate::server() else { return };
     let visit = Visit::to(&server.url()).await;
     visit.assert_found(Level::Danger, "persistence", "set fsync = on");
     visit.assert_found(Level::Ok, "replicas", "waits for: 0");
-    must(server.query("ALTER SYSTEM SET synchronous_standby_names = 'FIRST 2 (one, two)'"));
-    must(server.query("SELECT pg_reload_conf()"));
-    while must(server.query("SHOW synchronous_standby_names")).trim().is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    crate::wait_for_standbys(&server, "FIRST 2 (one, two)").await;
     let visit = Visit::to(&server.url()).await;
     visit.assert_found(Level::Danger, "replicas", "waits for: 2, and fewer are there");
 }

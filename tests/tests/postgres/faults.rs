@@ -6,7 +6,8 @@ use std::time::Duration;
 use leasehold::{Client, Error, Guard};
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{Postgres, must};
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Config, Connection, NoTls, Socket};
 
 use crate::installed;
 
@@ -46,15 +47,22 @@ pub(crate) async fn is_taken(client: &Client) -> bool {
     }
 }
 
-/// A session of an application.
-pub(crate) async fn session(
+type Opened<T> = Result<T, tokio_postgres::Error>;
+
+/// A session of an application, and what drives it.
+pub(crate) async fn connect(
     server: &Postgres,
-) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+) -> Opened<(tokio_postgres::Client, Connection<Socket, NoTlsStream>)> {
     let [(_, host), (_, user), (_, database), _] = server.environment();
     let text = |it: std::ffi::OsString| it.into_string().unwrap();
     let mut config = Config::new();
     config.host(text(host)).user(text(user)).dbname(text(database)).port(server.port());
-    let (client, connection) = config.connect(NoTls).await?;
+    config.connect(NoTls).await
+}
+
+/// A session of an application.
+pub(crate) async fn session(server: &Postgres) -> Opened<tokio_postgres::Client> {
+    let (client, connection) = connect(server).await?;
     tokio::spawn(connection);
     Ok(client)
 }

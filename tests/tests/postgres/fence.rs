@@ -10,23 +10,23 @@ use tokio_postgres::error::SqlState;
 
 use crate::Database;
 
-const NAME: &str = "invoices/42";
+pub(crate) const NAME: &str = "invoices/42";
 
 /// Each level, and the error of `fence` for a grant that is newer than the snapshot.
 const LEVELS: [(&str, &str); 3] =
     [("READ COMMITTED", OVERTAKEN), ("REPEATABLE READ", "40001"), ("SERIALIZABLE", "40001")];
 
 /// An application with a database, two clients of its locks, and a value that they guard.
-struct World {
-    database: Database,
-    level: &'static str,
-    holder: Client,
-    other: Client,
+pub(crate) struct World {
+    pub(crate) database: Database,
+    pub(crate) level: &'static str,
+    pub(crate) holder: Client,
+    pub(crate) other: Client,
 }
 
 impl World {
     /// One world for each isolation level, with the error of `fence` for a newer grant.
-    async fn each() -> Vec<(Self, &'static str)> {
+    pub(crate) async fn each() -> Vec<(Self, &'static str)> {
         let mut worlds = Vec::new();
         for (level, late) in LEVELS {
             let Some(database) = Database::new() else { return worlds };
@@ -39,10 +39,7 @@ impl World {
 
     /// A transaction that has read, and so has its snapshot.
     async fn transaction(&self) -> Transaction {
-        let session = self.database.session().await;
-        session.batch_execute(&format!("BEGIN ISOLATION LEVEL {}", self.level)).await.unwrap();
-        let schema = self.database.schema.clone();
-        let transaction = Transaction { session, schema };
+        let transaction = Transaction::begin(&self.database, self.level).await;
         transaction.value().await;
         transaction
     }
@@ -68,28 +65,35 @@ impl World {
     }
 }
 
-struct Transaction {
+/// A session of the application, in a transaction at an isolation level.
+pub(crate) struct Transaction {
     session: tokio_postgres::Client,
     schema: String,
 }
 
 impl Transaction {
-    /// The SQLSTATE code with which `fence` fails, if it does.
-    async fn fence(&self, token: FencingToken) -> Result<(), String> {
-        let sql = FENCE.replace("leasehold.", &format!("{}.", self.schema));
+    pub(crate) async fn begin(database: &Database, level: &str) -> Self {
+        let transaction =
+            Self { session: database.session().await, schema: database.schema.clone() };
+        transaction.run(&format!("BEGIN ISOLATION LEVEL {level}")).await;
+        transaction
+    }
+
+    /// Runs statements in which `@` stands for the schema.
+    pub(crate) async fn run(&self, sql: &str) {
+        self.session.batch_execute(&sql.replace('@', &self.schema)).await.unwrap();
+    }
+
+    /// The SQLSTATE code with which a function of the store fails for a token, if it does.
+    pub(crate) async fn call(&self, sql: &str, token: FencingToken) -> Result<(), String> {
+        let sql = sql.replace("leasehold.", &format!("{}.", self.schema));
         let token = i64::try_from(token.get()).unwrap();
         let passed = self.session.execute(&sql, &[&NAME, &token]).await;
         passed.map(drop).map_err(|error| error.code().map_or("", SqlState::code).to_owned())
     }
 
-    /// Checks against the newest token, without a lock.
-    async fn looks(&self, token: FencingToken) -> bool {
-        let sql = format!("SELECT fence = {} FROM {}.lease", token.micros(), self.schema);
-        self.session.query_one(&sql, &[]).await.unwrap().get(0)
-    }
-
-    async fn run(&self, sql: &str) {
-        self.session.batch_execute(&sql.replace('@', &self.schema)).await.unwrap();
+    pub(crate) async fn fence(&self, token: FencingToken) -> Result<(), String> {
+        self.call(FENCE, token).await
     }
 
     async fn value(&self) -> i32 {
@@ -274,9 +278,11 @@ async fn count_up(world: &World, is_fenced: bool) -> (i32, i32) {
     let stopped = world.holder.mutex(NAME).acquire().await.unwrap();
     let slow = world.transaction().await;
     let read = slow.value().await;
-    match is_fenced {
-        true => slow.fence(stopped.token()).await.unwrap(),
-        false => assert!(slow.looks(stopped.token()).await),
+    if is_fenced {
+        slow.fence(stopped.token()).await.unwrap();
+    } else {
+        let newest = format!("SELECT 1 / (fence = {})::int FROM @.lease", stopped.token().micros());
+        slow.run(&newest).await;
     }
     world.revoke(&stopped).await;
     let mut committed = 0;

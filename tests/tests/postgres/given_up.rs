@@ -129,12 +129,7 @@ async fn while_a_standby_is_gone_commits_wait_and_keep_their_places() {
     let Some(scene) = Scene::new().await else { return };
     let guard = scene.held("a").await;
     for names in ["nobody", ""] {
-        let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'");
-        must(scene.server.query(&set));
-        must(scene.server.query("SELECT pg_reload_conf()"));
-        while must(scene.server.query("SHOW synchronous_standby_names")).trim() != names {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        crate::wait_for_standbys(&scene.server, names).await;
         if !names.is_empty() {
             assert!(scene.most_sessions_while_asking().await <= 2);
         }
@@ -150,12 +145,9 @@ async fn while_logins_wait_in_the_server_no_more_of_them_are_begun() {
     // the second lock.
     for catalog in ["pg_authid", "pg_proc"] {
         scene.run(&format!("BEGIN; LOCK TABLE pg_catalog.{catalog}")).await;
-        scene
-            .run(
-                "SELECT pg_terminate_backend(a.pid) FROM pg_stat_get_activity(NULL) a \
-             WHERE a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'",
-            )
-            .await;
+        let end = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_get_activity(NULL) a \
+             WHERE a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'";
+        scene.run(end).await;
         // One request session each for the places, and the listening one.
         assert!(scene.most_sessions_while_asking().await <= 3, "{catalog}");
         scene.run("COMMIT").await;

@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod at_commit;
+mod bundles;
 mod clocks;
 mod conformance;
 mod differential;
@@ -25,11 +26,10 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::Client;
+use leasehold::error::StoreError;
 use leasehold::store::PostgresOptions;
+use leasehold::{Client, Error};
 use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Connection, NoTls, Socket};
 
 #[test]
 #[ignore = "a job of a test in `full_log`, for a separate process"]
@@ -69,6 +69,23 @@ fn installed<T>(what: &str, started: Option<T>) -> Option<T> {
     started
 }
 
+/// Lets the commits of a server wait for standbys.
+async fn wait_for_standbys(server: &Postgres, names: &str) {
+    let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'");
+    must(server.query(&set));
+    must(server.query("SELECT pg_reload_conf()"));
+    while must(server.query("SHOW synchronous_standby_names")).trim() != names {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The error of the store with which something was refused.
+#[track_caller]
+fn refused<T>(done: Result<T, Error>) -> StoreError {
+    let Err(Error::Store(error)) = done.map(drop) else { panic!("it was done, or is unknown") };
+    error
+}
+
 /// The store that a URL names.
 async fn open(url: &str) -> leasehold::store::Postgres {
     must(leasehold::store::Postgres::open(must(PostgresOptions::from_url(url))).await)
@@ -98,17 +115,7 @@ impl Database {
 
     /// A session of an application.
     async fn session(&self) -> tokio_postgres::Client {
-        let (client, connection) = self.connect().await;
-        tokio::spawn(connection);
-        client
-    }
-
-    async fn connect(&self) -> (tokio_postgres::Client, Connection<Socket, NoTlsStream>) {
-        let [(_, host), (_, user), (_, database), _] = self.server.environment();
-        let text = |it: std::ffi::OsString| it.into_string().unwrap();
-        let mut config = tokio_postgres::Config::new();
-        config.host(text(host)).user(text(user)).dbname(text(database));
-        must(config.connect(NoTls).await)
+        must(faults::session(&self.server).await)
     }
 
     /// The rows that a statement about the schema selects, as text; `@` stands for the schema.

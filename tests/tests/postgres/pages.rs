@@ -1,19 +1,12 @@
 //! The rows of names: which there are, which are removed, and which are refused.
 
 use leasehold::Client;
+use leasehold::FencingToken;
 use leasehold::error::StoreErrorKind;
 use leasehold::store::Postgres as Store;
 use leasehold::store::{PostgresOptions, PostgresRoles};
-use leasehold::{Error, FencingToken};
 
-use crate::Database;
-
-fn kind(refused: Error) -> StoreErrorKind {
-    match refused {
-        Error::Store(error) => error.kind(),
-        other => panic!("{other:?}"),
-    }
-}
+use crate::{Database, refused};
 
 #[tokio::test]
 async fn a_name_that_is_free_has_a_row_until_it_is_swept_and_begins_above_its_past() {
@@ -76,11 +69,11 @@ async fn a_damaged_record_is_told_and_left_as_it_is() {
     let client = database.client().await;
     let _held = database.client().await.mutex("a").acquire().await.unwrap();
     database.ask("UPDATE @.lease SET hold = 'y'");
-    assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Corrupt);
+    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Corrupt);
     database.ask("UPDATE @.lease SET record = 'x'");
-    assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Corrupt);
+    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Corrupt);
     database.ask("UPDATE @.lease SET record = '99'");
-    assert_eq!(kind(client.mutex("a").acquire().await.unwrap_err()), StoreErrorKind::Version);
+    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Version);
     assert_eq!(database.ask("SELECT record FROM @.lease"), "99");
     client.mutex("b").acquire().await.unwrap().release().await.unwrap();
 }
@@ -91,12 +84,12 @@ async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     database.client().await.close().await.unwrap();
     for layout in ["3", "5"] {
         database.ask(&format!("UPDATE @.number SET value = {layout} WHERE name = 'layout'"));
-        let refused = Client::connect(&database.url()).await.unwrap_err();
-        assert_eq!(kind(refused), StoreErrorKind::Version);
+        let connected = Client::connect(&database.url()).await;
+        assert_eq!(refused(connected).kind(), StoreErrorKind::Version);
         let options = PostgresOptions::from_url(&database.url()).unwrap();
-        let refused = Store::install(options, &PostgresRoles::default()).await.unwrap_err();
-        assert!(refused.to_string().contains(&format!("layout {layout}")), "{refused}");
-        assert_eq!(kind(refused), StoreErrorKind::Version);
+        let error = refused(Store::install(options, &PostgresRoles::default()).await);
+        assert!(error.to_string().contains(&format!("layout {layout}")), "{error}");
+        assert_eq!(error.kind(), StoreErrorKind::Version);
         assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), layout);
     }
 }

@@ -25,7 +25,7 @@ fn holders<const N: usize>(roles: [&String; N]) -> PostgresRoles {
 }
 
 fn denied(refused: Error, words: &str) {
-    let Error::Store(error) = refused else { panic!("{refused:?}") };
+    let error = crate::refused::<()>(Err(refused));
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
     assert!(error.to_string().contains(words), "{words:?} is missing: {error}");
 }
@@ -34,7 +34,7 @@ fn denied(refused: Error, words: &str) {
 /// releaser and any other role may do that. `TOKEN` is the token of the lock `a`.
 const RIGHTS: [(&str, [bool; 4]); 13] = [
     ("SELECT * FROM @.open_4('a')", [true, false, false, false]),
-    ("SELECT * FROM @.read_4('a')", [true, false, false, false]),
+    ("SELECT * FROM @.released", [true, false, false, false]),
     ("SELECT * FROM @.lease FOR UPDATE", [true, false, false, false]),
     ("UPDATE @.lease SET turn = turn", [true, false, false, false]),
     ("SELECT * FROM @.boot", [true, false, false, false]),

@@ -5,16 +5,7 @@ use leasehold::{Client, Error};
 use leasehold_testkit::{Postgres, must};
 
 use crate::faults::{NAME, held, is_taken, session};
-use crate::{Database, installed};
-
-/// The error with which a verb was refused.
-fn refused<T>(done: Result<T, Error>) -> Option<(StoreErrorKind, String)> {
-    match done {
-        Ok(_) => None,
-        Err(Error::Store(error)) => Some((error.kind(), error.to_string())),
-        Err(other) => panic!("{other:?}"),
-    }
-}
+use crate::{Database, installed, refused};
 
 #[tokio::test]
 async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_let_go() {
@@ -27,15 +18,15 @@ async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_l
     must(server.query("ALTER TABLE leasehold.lease SET TABLESPACE small"));
     let guard = held(&client).await;
     let mut guards = Vec::new();
-    let (kind, text) = loop {
+    let full = loop {
         let name = format!("name/{}", guards.len());
         match client.mutex(name).acquire().await {
             Ok(guard) => guards.push(guard),
-            full => break refused(full).unwrap(),
+            full => break refused(full),
         }
     };
-    assert_eq!(kind, StoreErrorKind::Full, "{text}");
-    assert!(text.contains("No space left on device"), "{text}");
+    assert_eq!(full.kind(), StoreErrorKind::Full, "{full}");
+    assert!(full.to_string().contains("No space left on device"), "{full}");
     for _ in 0..3 {
         guard.renew().await.unwrap();
         assert!(is_taken(&other).await);
@@ -89,9 +80,9 @@ async fn p10_where_no_session_is_left_a_newcomer_is_told_and_what_is_held_is_ren
     while let Ok(more) = session(&server).await {
         sessions.push(more);
     }
-    let (kind, text) = refused(Client::connect(&server.url()).await).unwrap();
-    assert_eq!(kind, StoreErrorKind::Unreachable, "{text}");
-    assert!(text.contains("raise max_connections"), "{text}");
+    let error = refused(Client::connect(&server.url()).await);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("raise max_connections"), "{error}");
     guard.renew().await.unwrap();
     sessions.clear();
     guard.release().await.unwrap();
@@ -109,9 +100,9 @@ async fn p13_a_holder_whose_rows_were_deleted_loses_its_lease_and_a_dropped_sche
     let next = other.mutex(NAME).acquire().await.unwrap();
     assert!(next.token() > token);
     database.ask("SET client_min_messages = error; DROP SCHEMA @ CASCADE");
-    let (kind, text) = refused(client.mutex("another").try_acquire().await).unwrap();
-    assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
-    assert!(text.contains(&database.schema), "{text}");
+    let error = refused(client.mutex("another").try_acquire().await);
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains(&database.schema), "{error}");
     assert!(next.renew().await.is_err());
     let anew = database.client().await;
     anew.mutex(NAME).acquire().await.unwrap().release().await.unwrap();

@@ -11,7 +11,7 @@ use leasehold_testkit::{PgBouncer, Postgres, PostgresPair, must};
 use crate::doctor::Visit;
 use crate::faults::{NAME, TTL, assert_still_held, fence, held, is_taken, server};
 use crate::installed;
-use crate::quarantine::assert_quarantined;
+use crate::quarantine::{assert_quarantined, tried};
 
 /// A primary that has died, a standby that was promoted in its place, and the URL of both.
 struct Forgetful {
@@ -72,16 +72,7 @@ async fn p2_a_quarantine_goes_on_behind_a_crash() {
     assert_quarantined(other.mutex("another").try_acquire().await);
     servers.promoted.kill9().unwrap();
     servers.promoted.restart().unwrap();
-    let refused = loop {
-        match other.mutex("another").try_acquire().await {
-            Err(Error::Store(error)) if error.kind() != StoreErrorKind::Quarantined => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(Error::Indeterminate { .. }) => {}
-            answered => break answered,
-        }
-    };
-    assert_quarantined(refused);
+    assert_quarantined(tried(&other, "another").await);
 }
 
 #[tokio::test]
@@ -101,8 +92,7 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
     let Some(primary) = server() else { return };
     let client = Client::connect(&without_quarantine(&primary.url())).await.unwrap();
     let standby = must(primary.standby());
-    must(primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'"));
-    must(primary.query("SELECT pg_reload_conf()"));
+    crate::wait_for_standbys(&primary, "*").await;
     let synchronous = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
     until(&primary, synchronous).await;
     let guard = held(&client).await;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use leasehold::Client;
 use leasehold::error::StoreErrorKind;
-use leasehold::{Client, Error};
 use leasehold_testkit::{Certificates, Postgres, must};
 
 use crate::installed;
@@ -12,7 +12,7 @@ use crate::installed;
 const ANOTHER_NAME: &str = "127.0.0.2";
 
 async fn refused(url: &str) -> String {
-    let Error::Store(error) = Client::connect(url).await.unwrap_err() else { panic!("{url}") };
+    let error = crate::refused(Client::connect(url).await);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
     error.to_string()
 }

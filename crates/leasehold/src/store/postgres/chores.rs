@@ -1,16 +1,13 @@
 //! The work that a store does now and then by itself: it closes idle sessions, and removes the rows
 //! of names that are free.
 
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use leasehold_core::StoreError;
 use tokio::time::{Instant, sleep};
 
 use super::connection::Sessions;
-use crate::background;
-use crate::clock::SystemClock;
 
 /// The interval at which the store looks for idle sessions: 10 s.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -21,30 +18,15 @@ const REST: Duration = Duration::from_secs(30);
 /// The interval at which a store in use removes the rows of names that are free: 30 s.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
-/// The chores of one store, for as long as it lives.
+/// What the chores of a store need, for as long as it lives.
 pub(crate) struct Upkeep {
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
     /// Whether the store was used since the last chores.
-    is_used: AtomicBool,
+    pub(crate) is_used: AtomicBool,
 }
 
-impl Upkeep {
-    pub(crate) fn new(sessions: Sessions) -> Self {
-        Self { sessions, is_used: AtomicBool::new(false) }
-    }
-
-    /// Starts the chores.
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<(), StoreError> {
-        background::spawn(&SystemClock::new(), Box::pin(work(Arc::downgrade(self))))
-    }
-
-    /// Records that the store was used.
-    pub(crate) fn note_use(&self) {
-        self.is_used.store(true, Ordering::Relaxed);
-    }
-}
-
-async fn work(upkeep: Weak<Upkeep>) {
+/// Does the chores until the store has gone.
+pub(crate) async fn work(upkeep: Weak<Upkeep>) {
     let mut swept = Instant::now();
     loop {
         sleep(LOOK_EVERY).await;

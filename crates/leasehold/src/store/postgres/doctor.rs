@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::text::show_duration;
 use leasehold_core::{Clock as _, Error, StoreError};
+use tokio_postgres::Row;
 
 use super::connection::{Sessions, error, on_keeper};
 use super::options::{PostgresOptions, SslMode};
@@ -65,7 +66,7 @@ pub(crate) async fn of_server(
     let apart = Duration::from_micros(clock.abs_diff(clock.clamp(before, after)));
     let mut findings = vec![
         Topic(&place, "version").ok(format!("the server is PostgreSQL {version}, a primary")),
-        transport(&place, settings),
+        transport(Topic(&place, "reachable"), settings),
         match row.get(1) {
             true => persistence.ok("each grant is on the disk before its answer"),
             false => persistence.danger(
@@ -74,7 +75,7 @@ pub(crate) async fn of_server(
                 "set fsync = on and full_page_writes = on",
             ),
         },
-        standbys(&place, settings, row.get(2), row.get(3), row.get(4)),
+        standbys(Topic(&place, "replicas"), settings, row),
         match apart > CLOCKS_APART {
             true => Topic(&place, "clock").warning(
                 format!("its clock and that of this machine are {} s apart", apart.as_secs()),
@@ -84,7 +85,7 @@ pub(crate) async fn of_server(
             false => Topic(&place, "clock").ok("the server's clock agrees with this machine's"),
         },
     ];
-    if let Some(left) = sessions.boot().pause() {
+    if let Some(left) = sessions.boot.pause() {
         findings.push(persistence.warning(
             format!("nothing new is granted for another {}", show_duration(left)),
             "the server may have forgotten who holds what, and programs that want a lock wait",
@@ -95,8 +96,7 @@ pub(crate) async fn of_server(
 }
 
 /// The finding about who may be in between.
-fn transport(place: &str, settings: &PostgresOptions) -> Finding {
-    let topic = Topic(place, "reachable");
+fn transport(topic: Topic<'_>, settings: &PostgresOptions) -> Finding {
     let mode = settings.servers.first().map_or(SslMode::VerifyFull, |it| settings.mode_for(it));
     let risk = "others on the way may stand for the server";
     let remedy = "write sslmode=verify-full, with sslrootcert= if need be";
@@ -112,14 +112,8 @@ fn transport(place: &str, settings: &PostgresOptions) -> Finding {
 }
 
 /// The finding about what a promotion would forget.
-fn standbys(
-    place: &str,
-    settings: &PostgresOptions,
-    wanted: i64,
-    there: Option<i64>,
-    followers: i64,
-) -> Finding {
-    let topic = Topic(place, "replicas");
+fn standbys(topic: Topic<'_>, settings: &PostgresOptions, row: &Row) -> Finding {
+    let (wanted, there, followers): (i64, Option<i64>, i64) = (row.get(2), row.get(3), row.get(4));
     let found = format!("standbys: {followers}; that a grant waits for: {wanted}");
     match wanted {
         1.. if there.is_some_and(|there| there < wanted) => topic.danger(
@@ -138,7 +132,7 @@ fn standbys(
 
 /// The finding about the schema, and about its functions that the role may not call.
 async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Finding, StoreError> {
-    let (place, name) = (place(settings), sessions.schema());
+    let (place, name) = (place(settings), &*sessions.schema);
     let topic = Topic(&place, "rights");
     let functions = &OF_HOLDERS[..];
     let values = values![TEXT name, TEXT_ARRAY functions];

@@ -25,11 +25,12 @@ mod step;
 mod thin;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
+    Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Reply, StoreError,
     StoreErrorKind,
 };
 use tokio::time::{Instant, sleep};
@@ -38,7 +39,6 @@ use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
-use self::listing::names;
 pub use self::options::{PostgresOptions, SslMode};
 pub use self::schema::PostgresRoles;
 use self::thin::Thin;
@@ -46,6 +46,8 @@ use super::options::OFFSET;
 use super::traits::refuse_in_child;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed};
+use crate::background;
+use crate::clock::SystemClock;
 use crate::process::MadeIn;
 
 /// The pause before a step is tried again, while a fenced transaction of its name is open.
@@ -119,7 +121,8 @@ impl Postgres {
             Ok(())
         }))
         .await?;
-        store.shared.upkeep.begin()?;
+        let chores = chores::work(Arc::downgrade(&store.shared.upkeep));
+        background::spawn(&SystemClock::new(), Box::pin(chores))?;
         Ok(store)
     }
 
@@ -145,7 +148,8 @@ impl Postgres {
         settings.check()?;
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
-        let (upkeep, thin) = (Upkeep::new(sessions.clone()), Thin::new(sessions.clone()));
+        let thin = Thin::new(sessions.clone());
+        let upkeep = Upkeep { sessions: sessions.clone(), is_used: AtomicBool::new(false) };
         let upkeep = Arc::new(upkeep);
         let shared = Shared { settings, sessions, thin, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
@@ -178,19 +182,16 @@ impl Drop for Postgres {
 
 impl Shared {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.upkeep.note_use();
-        self.sessions.reckon_with(&operation).await?;
-        let sessions = &self.sessions;
+        self.upkeep.is_used.store(true, Ordering::Relaxed);
+        // The quarantine must outlast the lease.
+        if let Some(longest) = self.sessions.boot.longer(&operation) {
+            self.sessions.ask_boot(longest, false).await?;
+        }
         match operation {
             Operation::Keep(leases) => self.keep(leases).await,
             Operation::List { prefix, after, keys } => {
                 let beyond = after.as_deref().unwrap_or_default();
-                let (now, names) = names(sessions, (&prefix, beyond), keys).await?;
-                let mut page = Page::default();
-                for (name, is_used) in &names {
-                    page.scan(name, *is_used, keys);
-                }
-                Ok(Answer::new(now, Reply::Page(page)))
+                listing::page(&self.sessions, (&prefix, beyond), keys).await
             }
             Operation::On { name, action } => self.on(&name, action).await,
             _ => Err(StoreError::unknown_request()),
@@ -215,6 +216,7 @@ impl Shared {
                 self.thin.take(name, take).await?
             }
             Action::End(end) => self.thin.end(name, end).await?,
+            Action::Keep(keep) => self.thin.keep(name, keep).await?,
             _ => None,
         };
         if let Some(done) = done {
@@ -230,32 +232,22 @@ impl Shared {
         self.step(name, &action).await
     }
 
-    /// Renews leases: those that a statement can by one, and each other one by a step.
+    /// Renews leases, each by a statement that others share, or by a step.
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
-        let (mut now, kept) = self.thin.keep(&leases).await?;
-        let keeping = leases.into_iter().enumerate().map(|(at, (name, keep))| {
-            let kept = kept.get(&at).copied();
-            async move {
-                if let Some(contended) = kept {
-                    return Ok((None, Reply::Kept { contended }));
+        let keeping = leases.into_iter().map(async |(name, keep)| {
+            match self.on(&name, Action::Keep(keep)).await {
+                // The error ends this lease, and no other lease that is kept with it.
+                Err(error) if UNREADABLE.contains(&error.kind()) => {
+                    Ok(Answer::untimed(Reply::NotHeld))
                 }
-                match self.step(&name, &Action::Keep(keep)).await {
-                    Ok(answer) => Ok((answer.now, answer.reply)),
-                    // The error ends this lease, and no other lease that is kept with it.
-                    Err(error) if UNREADABLE.contains(&error.kind()) => Ok((None, Reply::NotHeld)),
-                    Err(error) => Err(error),
-                }
+                answered => answered,
             }
         });
-        let mut replies = Vec::new();
-        for answered in join_all(keeping).await {
-            let (at, reply) = answered?;
-            now = now.or(at);
-            replies.push(reply);
-        }
-        let mut answer = Answer::untimed(Reply::Many(replies));
-        answer.now = now;
-        Ok(answer)
+        let kept = join_all(keeping).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let now = kept.iter().find_map(|answer| answer.now);
+        let mut all = Answer::untimed(Reply::Many(kept.into_iter().map(|it| it.reply).collect()));
+        all.now = now;
+        Ok(all)
     }
 
     /// Listens for a waiter that is in the queue now.

@@ -1,5 +1,5 @@
-//! The record of a name in its row. A hold and its queue are in two columns, in the words of the
-//! record's text. So the thin statements can write them. Any other record is its text.
+//! The record of a name in its row. A hold and its queue, or one reader, are in two columns, in the
+//! words of the record's text. So the thin statements can write them. Any other record is its text.
 
 use leasehold_core::model::text::{self, UnreadableRecord};
 use leasehold_core::model::{Gate, Record, State};
@@ -25,22 +25,30 @@ impl Columns {
             return Self::default();
         }
         let (used_until_us, free_from_us) = ends(record);
-        let mut columns = Self { free_from_us, used_until_us, ..Self::default() };
-        let Record { shares, closed, last, .. } = record;
-        match &record.gate {
-            Some(Gate { state: state @ (State::Awaited(_) | State::Held(_)), until_ms })
-                if shares.is_empty() && closed.is_empty() && last.is_none() =>
-            {
-                columns.hold = Some(text::gate(state, 0));
-                columns.used_until_us = us(until_ms + 1);
-                // The first lines are the version and the gate.
-                let waits: Vec<_> =
-                    record.to_text().split('\n').skip(2).map(str::to_owned).collect();
-                columns.queue = Some(waits).filter(|waits| !waits.is_empty());
-            }
-            _ => columns.record = Some(record.to_text()),
+        let Record { gate, queue, shares, closed, last, .. } = record;
+        let is_reader = shares.len() == 1 && queue.is_empty();
+        let gate = gate.as_ref().filter(|Gate { state, .. }| {
+            closed.is_empty()
+                && last.is_none()
+                && match state {
+                    State::Awaited(_) | State::Held(_) => shares.is_empty(),
+                    State::Shared { .. } => is_reader,
+                    State::Closed | State::Cooling { .. } | State::Revoked(_) => false,
+                }
+        });
+        let text = record.to_text();
+        let Some(Gate { state, until_ms }) = gate else {
+            return Self { record: Some(text), used_until_us, free_from_us, ..Self::default() };
+        };
+        // The first lines are the version and the gate.
+        let lines: Vec<_> = text.split('\n').skip(2).map(str::to_owned).collect();
+        Self {
+            hold: Some(text::gate(state, 0)),
+            queue: Some(lines).filter(|lines| !lines.is_empty()),
+            used_until_us: us(until_ms + 1),
+            free_from_us,
+            record: None,
         }
-        columns
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Gate, Outcome, Record, Rules, State};
+use leasehold_core::model::{self, Gate, Record, Rules, State};
 use leasehold_core::{
     Action, Addressed, Answer, End, HolderId, HolderInfo, LockName, Mode, Reply, Request,
     StoreError, Take,
@@ -74,12 +74,11 @@ async fn try_to(
 ) -> Result<(Answer, Vec<Addressed>), Failed> {
     let taken = sessions.take().await?;
     let values = values![TEXT name.as_str()];
-    let (begun, rows) =
-        tokio::join!(taken.batch(&sessions.boot().begin), taken.query(OPEN, &values));
+    let (begun, rows) = tokio::join!(taken.batch(&sessions.boot.begin), taken.query(OPEN, &values));
     begun?;
     let rows = rows?;
     let row = rows.first().ok_or_else(|| damaged("an answer"))?;
-    let left = sessions.boot().left(row.get("grants_from_us"), row.get(0));
+    let left = sessions.boot.left(row.get("grants_from_us"), row.get(0));
     let in_quarantine = left.is_some_and(|left| !left.is_zero());
     if left.is_none() || in_quarantine && is_newcomer(action) {
         taken.batch("ROLLBACK").await?;
@@ -88,29 +87,20 @@ async fn try_to(
         return Err(refusal.map_or(Failed::NotLooked, Failed::With));
     }
     let rules = Rules { held_back, in_quarantine, ..Rules::USUAL };
-    let (now, before) = (now(row.get(0))?, record::read(name, row)?);
-    let counter = u64::try_from(row.get::<_, i64>("counter"));
-    let (mut record, mut counter) = (before.clone(), counter.map_err(|_| damaged("a number"))?);
-    let mut messages = Vec::new();
-    if let Some(end) = released(&record, row.get("is_released"), action) {
-        messages = model::step(&mut record, &mut counter, now, rules, &end).messages;
-    }
-    let outcome = model::step(&mut record, &mut counter, now, rules, action);
-    messages.extend(outcome.messages);
-    let done = (Answer::new(now, outcome.reply), messages);
-    if record == before {
+    let counter = u64::try_from(row.get::<_, i64>("counter")).map_err(|_| damaged("a number"))?;
+    let change = Change::of(name, row, (rules, counter), action)?;
+    if change.record == change.before {
         // The row of a new name goes, too.
         taken.batch("ROLLBACK").await?;
     } else {
-        let change = Change { before, record, counter: us(counter) };
-        let is_flushed = change.grants() == Some(true) || is_flushed(action, &done.0.reply);
+        let is_flushed = change.grants() == Some(true) || is_flushed(action, &change.answer.reply);
         if !close(&taken, (name, row), &change, is_flushed).await? {
             taken.give_back();
             return Err(Failed::HeldBack);
         }
     }
     taken.give_back();
-    Ok(done)
+    Ok((change.answer, change.messages))
 }
 
 /// Writes the change and commits. False if the name is held back, and nothing is written.
@@ -123,19 +113,19 @@ async fn close(
     let (epoch, version): (i64, &str) = (row.get("epoch"), row.get("version"));
     let fence = exclusive(&change.record).map(|(_, token_us)| us(token_us));
     let Columns { free_from_us, used_until_us, hold, queue, record } = Columns::of(&change.record);
-    let (grants, counter) = (change.grants(), change.counter);
+    let (grants, counter) = (change.grants(), us(change.counter));
     let values = values![TEXT name.as_str(), INT8 epoch, TEXT version, INT8 counter, INT8 fence,
         INT8 free_from_us, INT8 used_until_us, TEXT hold, TEXT_ARRAY queue, TEXT record,
         BOOL grants, BOOL is_flushed];
     let (closed, committed) = tokio::join!(taken.query(CLOSE, &values), taken.batch("COMMIT"));
-    // A step that the server refused was rolled back; a step without an answer may have been
-    // committed.
-    let unknown = |failure: StoreError| match error::is_refusal(&failure) {
-        true => failure,
-        false => failure.maybe_executed(),
-    };
-    let rows = closed.map_err(unknown)?;
+    if let Err(refusal) = &closed
+        && error::is_refusal(refusal)
+    {
+        // Then it was rolled back. A step without an answer may have been committed.
+        return Err(refusal.clone());
+    }
     committed.map_err(StoreError::maybe_executed)?;
+    let rows = closed.map_err(StoreError::maybe_executed)?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
@@ -146,25 +136,18 @@ pub(crate) async fn look(
     action: &Action,
 ) -> Result<Answer, StoreError> {
     let values = values![TEXT name.as_str()];
-    let rows = sessions.query("SELECT * FROM leasehold.read_4($1)", &values).await?;
+    let rows = sessions.query(include_str!("schema/read.sql"), &values).await?;
     let row = rows.first().ok_or_else(|| damaged("an answer"))?;
-    let now = now(row.get(0))?;
-    let mut record = record::read(name, row)?;
     // Nothing is granted here, so nothing is drawn.
-    let (mut counter, rules) = (0, Rules { held_back: true, ..Rules::USUAL });
-    if let Some(end) =
-        released(&record, row.get::<_, Option<bool>>("is_released") == Some(true), action)
-    {
-        model::step(&mut record, &mut counter, now, rules, &end);
-    }
-    let Outcome { mut reply, .. } = model::step(&mut record, &mut counter, now, rules, action);
-    if let Reply::Status(status) = &mut reply
+    let rules = Rules { held_back: true, ..Rules::USUAL };
+    let mut answer = Change::of(name, row, (rules, 0), action)?.answer;
+    if let Reply::Status(status) = &mut answer.reply
         && status.is_free()
     {
         // This only explains why a free name is not granted.
         status.held_back = held_back::find(sessions, name).await;
     }
-    Ok(Answer::new(now, reply))
+    Ok(answer)
 }
 
 /// Whether an action asks for a lease that its caller does not have. A waiter may ask in a
@@ -173,23 +156,40 @@ fn is_newcomer(action: &Action) -> bool {
     matches!(action, Action::Take(Take { place: None, from: None, claim: None, .. }))
 }
 
-/// The end of a hold that a transaction has released by its commit (`release_at_commit`). `None`
-/// if `action` is the holder's own end, which does the same.
-fn released(record: &Record, is_released: bool, action: &Action) -> Option<Action> {
-    let (id, _) = exclusive(record)?;
-    let is_own = matches!(action, Action::End(End { request, .. }) if request.id == id);
-    let request = Request::new(id, Mode::Exclusive, HolderInfo::default());
-    (is_released && !is_own).then(|| Action::End(End::new(request)))
-}
-
-/// What a step has changed.
+/// What an action changes in a row, and its answer.
 struct Change {
     before: Record,
     record: Record,
-    counter: i64,
+    counter: u64,
+    answer: Answer,
+    messages: Vec<Addressed>,
 }
 
 impl Change {
+    fn of(
+        name: &LockName,
+        row: &Row,
+        (rules, mut counter): (Rules, u64),
+        action: &Action,
+    ) -> Result<Self, StoreError> {
+        let (now, before) = (now(row.get("now_us"))?, record::read(name, row)?);
+        let (mut record, mut messages) = (before.clone(), Vec::new());
+        // A transaction has released the hold by its commit (`release_at_commit`). The holder's own
+        // end does the same.
+        if row.get::<_, Option<bool>>("is_released") == Some(true)
+            && let Some((id, _)) = exclusive(&record)
+            && !matches!(action, Action::End(End { request, .. }) if request.id == id)
+        {
+            let request = Request::new(id, Mode::Exclusive, HolderInfo::default());
+            let end = Action::End(End::new(request));
+            messages = model::step(&mut record, &mut counter, now, rules, &end).messages;
+        }
+        let outcome = model::step(&mut record, &mut counter, now, rules, action);
+        messages.extend(outcome.messages);
+        let answer = Answer::new(now, outcome.reply);
+        Ok(Self { before, record, counter, answer, messages })
+    }
+
     /// Whether a token is granted; false if an exclusive hold ends, `None` if neither happens.
     fn grants(&self) -> Option<bool> {
         let known = holds(&self.before);

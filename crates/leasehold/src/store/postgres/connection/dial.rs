@@ -106,18 +106,13 @@ impl Dialer {
 
     /// Opens a session with one server, unless a login is overdue there.
     async fn dial_at(self: &Arc<Self>, at: usize, limit: Duration) -> Result<Dialed, StoreError> {
-        let late = || {
-            let server = self.servers[at].server.to_string();
-            error::too_slow(&server, "opening a session", limit)
-        };
         if Arc::strong_count(&self.servers[at].overdue) > 1 {
-            return Err(late());
+            return Err(self.late(at));
         }
-        let dialing = tokio::spawn(Arc::clone(self).open(at));
-        match timeout(limit, dialing).await {
+        match timeout(limit, tokio::spawn(Arc::clone(self).open(at))).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(_)) => Err(StoreError::unknown_request()), // the runtime ends
-            Err(_) => Err(late()),
+            Err(_) => Err(self.late(at)),
         }
     }
 
@@ -133,10 +128,14 @@ impl Dialer {
             }
             overdue.get_or_insert_with(|| Arc::clone(&self.servers[at].overdue));
             if !self.is_answering(at).await {
-                let server = self.servers[at].server.to_string();
-                return Err(error::too_slow(&server, "opening a session", limit));
+                return Err(self.late(at));
             }
         }
+    }
+
+    fn late(&self, at: usize) -> StoreError {
+        let server = self.servers[at].server.to_string();
+        error::too_slow(&server, "opening a session", self.settings.connect_timeout())
     }
 
     /// Whether a server, or the pooler before it, answers at all.
@@ -196,7 +195,8 @@ impl Dialer {
         if let Some(password) = &login.password {
             let secret = password.fetch().await.map_err(|cause| {
                 let text = format!("{server}: the source of the password has failed");
-                StoreError::new(StoreErrorKind::Unreachable, text).with_source(NoPassword(cause))
+                StoreError::new(StoreErrorKind::Unreachable, text)
+                    .with_source(io::Error::other(cause))
             })?;
             config.password(secret.reveal());
         }
@@ -235,8 +235,3 @@ async fn connect(server: &Server) -> io::Result<Box<dyn Stream>> {
     let Server { host, port } = server;
     socket::connect(server, &format!("{host}/.s.PGSQL.{port}")).await
 }
-
-/// The reason for which a program gave no password.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct NoPassword(Box<dyn std::error::Error + Send + Sync>);

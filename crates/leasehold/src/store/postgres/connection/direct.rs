@@ -6,12 +6,12 @@
 
 use std::future::{Ready, ready};
 use std::io;
-use std::ops::{Deref, DerefMut};
-use std::pin::Pin;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio_postgres::Client;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
+
+use super::limited::Limited;
 
 /// What a client asks for before anything else, if it uses TLS. Every server answers with one byte.
 pub(super) const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -42,34 +42,18 @@ pub(super) async fn is_direct(client: &Client, answering: i32) -> bool {
 /// TLS that encrypts nothing: these bytes do not leave the process.
 struct Unencrypted;
 
-struct Plain(DuplexStream);
-
 impl TlsConnect<DuplexStream> for Unencrypted {
-    type Stream = Pin<Plain>;
+    type Stream = Limited;
     type Error = io::Error;
-    type Future = Ready<io::Result<Pin<Plain>>>;
+    type Future = Ready<io::Result<Limited>>;
 
     fn connect(self, stream: DuplexStream) -> Self::Future {
-        ready(Ok(Pin::new(Plain(stream))))
+        ready(Ok(Limited { stream: Box::new(stream), received: 0 }))
     }
 }
 
-impl TlsStream for Pin<Plain> {
+impl TlsStream for Limited {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
-    }
-}
-
-impl Deref for Plain {
-    type Target = DuplexStream;
-
-    fn deref(&self) -> &DuplexStream {
-        &self.0
-    }
-}
-
-impl DerefMut for Plain {
-    fn deref_mut(&mut self) -> &mut DuplexStream {
-        &mut self.0
     }
 }

@@ -45,44 +45,36 @@ pub(crate) fn too_slow(server: &str, what: &str, limit: Duration) -> StoreError 
 /// Whether the server has certainly not executed the request, and could execute it if it is sent
 /// again now.
 pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
-    is_of(error, &PASSING) || is_standby(error)
-}
-
-fn is_of(error: &StoreError, codes: &[&str]) -> bool {
-    code(error).is_some_and(|code| codes.contains(&code.code()))
+    PASSING.contains(&code(error)) || is_standby(error)
 }
 
 /// Whether the session had ended before or while the request was read: it was idle for too long,
 /// somebody ended it, or it was lost with its server or its network.
 pub(crate) fn is_broken(error: &StoreError) -> bool {
-    let Some(source) = error.source().and_then(|source| source.downcast_ref::<Error>()) else {
-        return false;
-    };
-    source.code().is_none_or(|code| is_cut(code) || code.code().starts_with("57P"))
+    let code = code(error);
+    let is_of_driver = matches!(error.source(), Some(source) if source.is::<Error>());
+    is_of_driver && code.is_empty() || code.starts_with(CUT) || code.starts_with("57P")
 }
 
 /// Whether the server has become a standby, because another server takes over.
 pub(crate) fn is_standby(error: &StoreError) -> bool {
-    is_of(error, &STANDBY)
+    STANDBY.contains(&code(error))
 }
 
 /// Whether the schema, or a part of it, is missing.
 pub(crate) fn lacks_schema(error: &StoreError) -> bool {
-    is_of(error, &["3F000", "42883", "42P01"])
+    ["3F000", "42883", "42P01"].contains(&code(error))
 }
 
 /// Whether the server has refused the request, so that nothing of it was done.
 pub(crate) fn is_refusal(error: &StoreError) -> bool {
-    code(error).is_some_and(|code| !is_cut(code))
+    !code(error).is_empty() && !code(error).starts_with(CUT)
 }
 
-fn is_cut(code: &SqlState) -> bool {
-    code.code().starts_with(CUT)
-}
-
-/// The server's code for an error.
-fn code(error: &StoreError) -> Option<&SqlState> {
-    error.source().and_then(|source| source.downcast_ref::<Error>()).and_then(Error::code)
+/// The server's code for an error; empty if the error is not the server's.
+fn code(error: &StoreError) -> &str {
+    let error = error.source().and_then(|source| source.downcast_ref::<Error>());
+    error.and_then(Error::code).map_or("", SqlState::code)
 }
 
 fn kind(refusal: &DbError) -> StoreErrorKind {

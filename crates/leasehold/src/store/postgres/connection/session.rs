@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use leasehold_core::LOCK_CAPACITY;
+use leasehold_core::model::Times;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
@@ -15,6 +17,7 @@ pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) server: String,
+    schema: String,
     /// The place of its server among those of the dialer.
     pub(super) at: usize,
     /// Whether nobody is in between who could give the session to another client.
@@ -28,23 +31,41 @@ pub(super) struct Session {
 
 impl Session {
     /// A session, which is driven from now on.
-    pub(super) fn begin(Dialed { client, mut driver, server, at, is_direct }: Dialed) -> Self {
+    pub(super) fn begin(dialed: Dialed, schema: &str) -> Self {
+        let Dialed { client, mut driver, server, at, is_direct } = dialed;
         tokio::spawn(async move { listen(&mut driver, |_, _| {}).await });
-        Self { client, server, at, is_direct, is_asked: false, prepared: Mutex::default() }
+        let (schema, prepared) = (schema.to_owned(), Mutex::default());
+        Self { client, server, schema, at, is_direct, is_asked: false, prepared }
+    }
+
+    /// The text of a statement, with the name of the schema, and the model's numbers.
+    fn text(&self, sql: &str) -> String {
+        let Times { ask_ms, grace_ms, queue_ms, window_ms, .. } = Times::USUAL;
+        sql.replace("leasehold.", &format!("{}.", self.schema))
+            .replace("ASK_MS", &ask_ms.to_string())
+            .replace("CAPACITY", &LOCK_CAPACITY.to_string())
+            .replace("GRACE_MS", &grace_ms.to_string())
+            .replace("QUEUE_MS", &queue_ms.to_string())
+            .replace("WINDOW_MS", &window_ms.to_string())
+    }
+
+    /// Sends one statement in one flight, so that another one can follow it at once.
+    pub(super) async fn once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        self.client.query_typed(&self.text(sql), values).await
     }
 
     /// Sends one statement, which the server prepares if it can.
-    pub(super) async fn query(&self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         if !self.is_direct {
-            return self.client.query_typed(&sql, values).await;
+            return self.once(sql, values).await;
         }
-        let known = self.prepared.lock().get(&sql).cloned();
+        let known = self.prepared.lock().get(sql).cloned();
         let prepared = match known {
             Some(prepared) => prepared,
             None => {
                 let types: Vec<Type> = values.iter().map(|(_, of)| of.clone()).collect();
-                let prepared = self.client.prepare_typed(&sql, &types).await?;
-                self.prepared.lock().insert(sql, prepared.clone());
+                let prepared = self.client.prepare_typed(&self.text(sql), &types).await?;
+                self.prepared.lock().insert(sql.to_owned(), prepared.clone());
                 prepared
             }
         };

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{InvalidInput, Operation, StoreError, StoreErrorKind};
+use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
@@ -21,17 +21,20 @@ use crate::mutex::Mutex;
 use crate::store::pace::Paces;
 use crate::store::postgres::options::PostgresOptions;
 
+/// The rows that a statement returns.
+type Rows = Result<Vec<Row>, StoreError>;
+
 /// The sessions of one store.
 #[derive(Clone)]
 pub(crate) struct Sessions {
     shared: Arc<Shared>,
+    pub(crate) boot: Arc<Boot>,
+    pub(crate) schema: String,
     pub(crate) timeout: Duration,
 }
 
 struct Shared {
     dialer: Arc<Dialer>,
-    schema: String,
-    boot: Boot,
     /// Keeps callers from immediately dialling servers that have just refused another caller. A
     /// session may be with any of the servers, so all of them share one pace.
     pace: Paces<()>,
@@ -44,21 +47,12 @@ impl Sessions {
     pub(crate) fn new(settings: &PostgresOptions) -> Result<Self, InvalidInput> {
         let shared = Shared {
             dialer: Dialer::new(settings, &settings.servers)?,
-            schema: settings.schema.clone(),
-            boot: Boot::new(settings),
             pace: Paces::default(),
             places: Arc::new(Semaphore::new(settings.connections as usize)),
             resting: Mutex::default(),
         };
-        Ok(Self { shared: Arc::new(shared), timeout: settings.timeout })
-    }
-
-    pub(crate) fn schema(&self) -> &str {
-        &self.shared.schema
-    }
-
-    pub(crate) fn boot(&self) -> &Boot {
-        &self.shared.boot
+        let (shared, boot) = (Arc::new(shared), Arc::new(Boot::new(settings)));
+        Ok(Self { shared, boot, schema: settings.schema.clone(), timeout: settings.timeout })
     }
 
     /// Opens the first session. Each server may take as long for that as its time to connect,
@@ -78,7 +72,7 @@ impl Sessions {
         };
         let mut taken = taken?;
         if !taken.session()?.is_asked {
-            match self.boot().ask(&taken, Duration::ZERO, false).await {
+            match self.boot.ask(&taken, Duration::ZERO, false).await {
                 // A later step reports this.
                 Err(error)
                     if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied =>
@@ -105,9 +99,9 @@ impl Sessions {
         }
         // The session is opened to the end, although the caller may give up.
         let (sender, receiver) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
+        let (shared, schema) = (Arc::clone(&self.shared), self.schema.clone());
         tokio::spawn(async move {
-            let opened = shared.open().await.map(|session| (session, place));
+            let opened = shared.open(&schema).await.map(|session| (session, place));
             if let Err(Ok((session, _place))) = sender.send(opened) {
                 shared.rest(session);
             }
@@ -131,37 +125,10 @@ impl Sessions {
     }
 
     /// Runs a single statement that does no harm if it runs twice.
-    pub(crate) async fn query(
-        &self,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Rows {
         match self.take().await?.once(sql, values).await {
             Err(error) if self.may_repeat(&error) => self.take().await?.once(sql, values).await,
             done => done,
-        }
-    }
-
-    /// Runs a statement that changes everything or nothing. There are no rows if the server refuses
-    /// it, or, with `is_again`, if its session has ended: then a step that repeats it follows.
-    pub(crate) async fn attempt(
-        &self,
-        (sql, is_again): (&str, bool),
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        match self.take().await?.once(sql, values).await {
-            Err(error) if error::is_refusal(&error) => Ok(Vec::new()),
-            Err(error) if is_again && error::is_broken(&error) => Ok(Vec::new()),
-            done => done.map_err(StoreError::maybe_executed),
-        }
-    }
-
-    /// Makes the quarantine long enough for an operation. This costs one round trip, and only if
-    /// the lease is longer than any before.
-    pub(crate) async fn reckon_with(&self, operation: &Operation) -> Result<(), StoreError> {
-        match self.boot().longer(operation) {
-            Some(longest) => self.ask_boot(longest, false).await,
-            None => Ok(()),
         }
     }
 
@@ -172,21 +139,25 @@ impl Sessions {
         longest: Duration,
         is_over: bool,
     ) -> Result<(), StoreError> {
-        match self.take().await?.ask_boot(longest, is_over).await {
-            Err(error) if self.may_repeat(&error) => {
-                self.take().await?.ask_boot(longest, is_over).await
-            }
+        let ask = async || {
+            let taken = self.take().await?;
+            self.boot.ask(&taken, longest, is_over).await?;
+            taken.give_back();
+            Ok(())
+        };
+        match ask().await {
+            Err(error) if self.may_repeat(&error) => ask().await,
             asked => asked,
         }
     }
 }
 
 impl Shared {
-    async fn open(&self) -> Result<Session, StoreError> {
+    async fn open(&self, schema: &str) -> Result<Session, StoreError> {
         self.pace.turn(Instant::now(), &()).await?;
         let dialed = self.dialer.dial().await;
         self.pace.dialled(&(), &dialed);
-        dialed.map(Session::begin)
+        dialed.map(|dialed| Session::begin(dialed, schema))
     }
 
     fn rest(&self, session: Session) {
@@ -242,34 +213,26 @@ impl Taken {
     }
 
     /// Sends one statement. The schema is called `leasehold` there.
-    pub(crate) async fn query(
-        &self,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        let client = &self.session()?.client;
-        self.within_limit(client.query_typed(&self.named(sql), values)).await
+    pub(crate) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Rows {
+        self.within_limit(self.session()?.once(sql, values)).await
+    }
+
+    /// Runs a statement that changes everything or nothing. There are no rows if the server refuses
+    /// it, or, with `may_repeat`, if its session has ended: then a step that repeats it follows.
+    pub(crate) async fn attempt(self, sql: &str, may_repeat: bool, values: &[Value<'_>]) -> Rows {
+        match self.once(sql, values).await {
+            Err(no) if error::is_refusal(&no) || may_repeat && error::is_broken(&no) => Ok(vec![]),
+            done => done.map_err(StoreError::maybe_executed),
+        }
     }
 
     /// Sends one statement that is the only one, and gives the session back if it is answered.
-    async fn once(self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
-        let asking = self.session()?.query(self.named(sql), values);
-        let done = self.within_limit(asking).await;
+    async fn once(self, sql: &str, values: &[Value<'_>]) -> Rows {
+        let done = self.within_limit(self.session()?.query(sql, values)).await;
         if done.as_ref().err().is_none_or(error::is_refusal) {
             self.give_back();
         }
         done
-    }
-
-    async fn ask_boot(self, longest: Duration, is_over: bool) -> Result<(), StoreError> {
-        self.of.boot().ask(&self, longest, is_over).await?;
-        self.give_back();
-        Ok(())
-    }
-
-    /// A statement with the name of the schema.
-    fn named(&self, sql: &str) -> String {
-        sql.replace("leasehold.", &format!("{}.", self.of.schema()))
     }
 
     async fn within_limit<T>(
@@ -295,7 +258,7 @@ impl Drop for Taken {
         if let Some((session, place)) = self.seat.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let Sessions { shared, timeout } = self.of.clone();
+            let Sessions { shared, timeout, .. } = self.of.clone();
             runtime.spawn(async move {
                 shared.see_off(session, timeout).await;
                 drop(place);

@@ -155,13 +155,6 @@ impl Hub {
         receivers.list.iter().map(|it| it.channel.clone()).collect()
     }
 
-    /// Whether the session stays closed, because nobody needs it.
-    fn rests(&self) -> bool {
-        let is_unwanted = self.wanted().is_empty();
-        self.receivers.lock().is_served = !is_unwanted;
-        is_unwanted
-    }
-
     /// Passes on a notification, or to all receivers that they may have missed some.
     pub(super) fn pass_on(&self, notification: Option<(&str, &str)>) {
         for Receiver { channel, sender, .. } in &self.receivers.lock().list {
@@ -222,7 +215,9 @@ async fn serve(hub: Weak<Hub>) {
     let (mut backoff, mut jitter) = (Backoff::new(PAUSES.0, PAUSES.1), Jitter::new(0));
     let mut is_again = false;
     while let Some(hub) = hub.upgrade() {
-        if hub.rests() {
+        let is_served = !hub.wanted().is_empty();
+        hub.receivers.lock().is_served = is_served;
+        if !is_served {
             return;
         }
         match hub.dialer.dial().await {

@@ -10,8 +10,7 @@
 -- an earlier lease may last.
 CREATE FUNCTION leasehold.boot_4(longest_us bigint, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS_OWNER AS $$
 DECLARE this bigint; known bigint; longest bigint; before leasehold.boot%ROWTYPE;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN

@@ -9,8 +9,7 @@ CREATE FUNCTION leasehold.close_4(
   changed text, at_epoch bigint, version text, counter bigint, fence bigint, free_from_us bigint,
   used_until_us bigint, hold text, queue text[], record text, grants boolean, is_flushed boolean
 ) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS_OWNER AS $$
 BEGIN
   IF grants IS NOT NULL THEN
     -- The update below has the lock of this statement, and so a `fence` with an older snapshot

@@ -6,8 +6,7 @@
 -- would pass. It also gives its code as the name of a constraint, for drivers that show only that
 -- name.
 CREATE FUNCTION leasehold.fence(name text, token bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS_OWNER AS $$
 DECLARE current bigint;
 BEGIN
   -- This waits for a grant that is under way, and for nothing else.

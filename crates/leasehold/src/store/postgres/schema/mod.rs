@@ -11,15 +11,13 @@ use super::connection::{Sessions, error};
 const LAYOUT: i64 = 4;
 
 /// The scripts that an installation runs in this order, once the schema exists.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 10] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
     include_str!("boot.sql"),
     include_str!("open.sql"),
     include_str!("close.sql"),
-    include_str!("read.sql"),
-    include_str!("list.sql"),
     include_str!("sweep.sql"),
     include_str!("fence.sql"),
     include_str!("release_at_commit.sql"),
@@ -27,8 +25,8 @@ const PARTS: [&str; 12] = [
 ];
 
 /// The functions of roles that take locks.
-pub(crate) const OF_HOLDERS: [&str; 8] =
-    ["layout", "boot_4", "open_4", "close_4", "read_4", "list_4", "sweep_4", "held_back_4"];
+pub(crate) const OF_HOLDERS: [&str; 6] =
+    ["layout", "boot_4", "open_4", "close_4", "sweep_4", "held_back_4"];
 
 /// The roles to which an installation gives rights, in addition to its owner.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +47,6 @@ pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
         checked => return checked,
     };
     match install(sessions, &PostgresRoles::default()).await {
-        Ok(_) => check(sessions).await,
         Err(refused) if refused.kind() == StoreErrorKind::Denied => Err(StoreError::new(
             StoreErrorKind::Denied,
             format!(
@@ -57,7 +54,7 @@ pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
                  database run `leasehold schema --install`, or print it by `leasehold schema`"
             ),
         )),
-        Err(other) => Err(other),
+        installed => installed.map(drop),
     }
 }
 
@@ -67,7 +64,7 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), StoreError> {
     if found == Some(LAYOUT) {
         return Ok(());
     }
-    let (found, schema) = (found.unwrap_or_default(), sessions.schema());
+    let (found, schema) = (found.unwrap_or_default(), &*sessions.schema);
     let text = format!(
         "the schema {schema} has the layout {found}, and this release of leasehold knows {LAYOUT}: \
          use one release everywhere, or another `schema=`"
@@ -88,7 +85,7 @@ pub(crate) async fn install(
     // Only one installation runs at a time, and a second one finds the schema.
     taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
     taken.batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold schema', 0))").await?;
-    let schema = sessions.schema();
+    let schema = &*sessions.schema;
     let there = format!(
         "SELECT to_regnamespace('{schema}') IS NOT NULL, \
          to_regclass('{schema}.number') IS NOT NULL"
@@ -117,8 +114,10 @@ pub(crate) fn script(schema: &str, roles: &PostgresRoles) -> String {
 }
 
 /// Until further rights are given, a role with the right to the schema cannot call its functions.
+/// Each of them finds rows by their index only.
 fn parts(schema: &str) -> String {
-    let text = PARTS.join("\n").replace("leasehold.", &format!("{schema}."));
+    let text = PARTS.join("\n").replace("AS_OWNER", include_str!("as_owner.sql").trim_end());
+    let text = text.replace("leasehold.", &format!("{schema}."));
     format!("{text}\nREVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;\n")
 }
 
@@ -126,7 +125,7 @@ fn grants(schema: &str, roles: &PostgresRoles) -> String {
     let execute = |name: &&str| format!("EXECUTE ON FUNCTION {schema}.{name}");
     let mut of_holders: Vec<_> = OF_HOLDERS.iter().map(execute).collect();
     of_holders.push(format!("SELECT, UPDATE ON TABLE {schema}.lease"));
-    of_holders.push(format!("SELECT ON TABLE {schema}.boot"));
+    of_holders.push(format!("SELECT ON TABLE {schema}.boot, {schema}.released"));
     let of = [
         (&roles.holders, of_holders),
         (&roles.fencers, vec![execute(&"fence")]),

@@ -6,8 +6,7 @@
 CREATE FUNCTION leasehold.open_4(wanted text)
 RETURNS TABLE (now_us bigint, epoch bigint, version text, counter bigint, hold text,
   used_until_us bigint, queue text[], record text, is_released boolean, grants_from_us bigint)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS_OWNER AS $$
 #variable_conflict use_column
 BEGIN
   -- With an older snapshot, the row of a new name could be made twice.

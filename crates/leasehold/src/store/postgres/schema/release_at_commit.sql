@@ -4,8 +4,7 @@
 -- The next step on the name writes the end into its row: a release of the same guard, or the next
 -- request of a waiter.
 CREATE FUNCTION leasehold.release_at_commit(name text, token bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS_OWNER AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM leasehold.fence(release_at_commit.name, release_at_commit.token);

@@ -1,0 +1,130 @@
+//! Requests of callers that ask together share a statement, with an array for each of their values.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{HolderId, LockName, StoreError};
+use tokio::sync::oneshot::{self, Sender};
+use tokio_postgres::Row;
+
+use crate::mutex::Mutex;
+use crate::store::postgres::connection::Sessions;
+
+const FRAME: &str = include_str!("frame.sql");
+
+/// The largest number of names in a statement: 100.
+const MOST: usize = 100;
+
+/// The largest number of statements of one kind that are under way: two. The fewer they are, the
+/// more names each of them has.
+const MOST_UNDER_WAY: usize = 2;
+
+/// One kind of statement, and the requests that wait for it.
+pub(super) struct Bundles {
+    sessions: Sessions,
+    /// The statement for one name, and for several.
+    texts: [String; 2],
+    /// Whether it asks `boot`, because it grants tokens.
+    is_guarded: bool,
+    /// Whether it does no harm to do again what may have been done.
+    may_repeat: bool,
+    /// The requests that wait, and how many statements are under way.
+    waiting: Mutex<(Vec<Asked>, usize)>,
+}
+
+/// What the statement needs to know of a request, and who waits for its row.
+struct Asked {
+    name: LockName,
+    own: String,
+    ttl_ms: i64,
+    what: String,
+    caller: Sender<Result<Option<Row>, StoreError>>,
+}
+
+impl Bundles {
+    pub(super) fn new(
+        sessions: &Sessions,
+        parts: &str,
+        grants: bool,
+        may_repeat: bool,
+    ) -> Arc<Self> {
+        let (mut many, mut parts) = (FRAME[FRAME.find("UPDATE").unwrap_or(0)..].to_owned(), parts);
+        for word in ["RETURNING", "FOR", "WHERE", "SET"] {
+            let (before, part) = parts.rsplit_once(&format!("\n{word} ")).unwrap_or_default();
+            many = many.replace(&format!("<{word}>"), part.trim_end());
+            parts = before;
+        }
+        // A row of values costs the server less than arrays.
+        let one = many.replace("unnest($1", "(VALUES ($1");
+        let one = one.replace(") WITH ORDINALITY", ", 1::bigint))");
+        let is_guarded = grants && sessions.boot.is_guarded;
+        let (sessions, texts, waiting) = (sessions.clone(), [one, many], Mutex::default());
+        Arc::new(Self { sessions, texts, is_guarded, may_repeat, waiting })
+    }
+
+    /// Asks for a name, in one statement with others who ask. If it returns no row for the name, it
+    /// has changed nothing there.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        name: &LockName,
+        id: HolderId,
+        ttl: Duration,
+        what: &str,
+    ) -> Result<Option<Row>, StoreError> {
+        let (caller, answer) = oneshot::channel();
+        // Whole milliseconds, of which none is lost.
+        let ttl_ms = i64::try_from(ttl.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX);
+        let (name, own, what) = (name.clone(), super::own(id), what.to_owned());
+        {
+            let (asked, under_way) = &mut *self.waiting.lock();
+            asked.push(Asked { name, own, ttl_ms, what, caller });
+            if *under_way < MOST_UNDER_WAY {
+                *under_way += 1;
+                tokio::spawn(Arc::clone(self).send());
+            }
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::unknown_request().maybe_executed()))
+    }
+
+    /// Sends statements until nobody waits.
+    async fn send(self: Arc<Self>) {
+        loop {
+            let mut bundle: Vec<_> = {
+                let (asked, under_way) = &mut *self.waiting.lock();
+                if asked.is_empty() {
+                    *under_way -= 1;
+                    return;
+                }
+                asked.drain(..asked.len().min(MOST)).collect()
+            };
+            bundle.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut done = self.run(&bundle).await;
+            for (at, Asked { caller, .. }) in (1..).zip(bundle) {
+                let own = done.as_mut().map(|rows| rows.remove(&at)).map_err(|error| error.clone());
+                // The send fails if the caller has given up.
+                let _ = caller.send(own);
+            }
+        }
+    }
+
+    /// The rows by the indices of their requests.
+    async fn run(&self, bundle: &[Asked]) -> Result<HashMap<i64, Row>, StoreError> {
+        let Self { texts: [one, many], is_guarded, may_repeat, .. } = self;
+        let session = self.sessions.take().await?;
+        let rows = if let [Asked { name, own, ttl_ms, what, .. }] = bundle {
+            let values =
+                values![TEXT name.as_str(), TEXT own, INT8 ttl_ms, TEXT what, BOOL is_guarded];
+            session.attempt(one, *may_repeat, &values).await?
+        } else {
+            let names: Vec<_> = bundle.iter().map(|it| it.name.as_str()).collect();
+            let owns: Vec<_> = bundle.iter().map(|it| &it.own).collect();
+            let ttls: Vec<_> = bundle.iter().map(|it| it.ttl_ms).collect();
+            let whats: Vec<_> = bundle.iter().map(|it| &it.what).collect();
+            let values = values![TEXT_ARRAY names, TEXT_ARRAY owns, INT8_ARRAY ttls,
+                TEXT_ARRAY whats, BOOL is_guarded];
+            session.attempt(many, *may_repeat, &values).await?
+        };
+        Ok(rows.into_iter().map(|row| (row.get(1), row)).collect())
+    }
+}

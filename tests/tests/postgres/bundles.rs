@@ -1,0 +1,69 @@
+//! Requests of callers that ask together share a statement: each gets the same as it would alone.
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use leasehold::store::{Postgres as Store, Store as _};
+use leasehold_core::{
+    Action, Answer, ClientId, End, HolderId, LockName, Operation, Reply, StoreError,
+};
+use leasehold_testkit::harness::request;
+
+use crate::Database;
+
+/// How many ask together, each for a separate name.
+const CALLERS: u64 = 24;
+
+fn on(name: u64, attempt: u64, ends: bool) -> Operation {
+    let take = request(HolderId { client: ClientId(1), attempt });
+    let action = if ends { Action::End(End::new(take.request)) } else { Action::Take(take) };
+    Operation::On { name: LockName::new(format!("name/{name}")).unwrap(), action }
+}
+
+fn is_done(answer: &Result<Answer, StoreError>) -> bool {
+    matches!(answer.as_ref().map(|it| &it.reply), Ok(Reply::Granted(_) | Reply::Ended(true)))
+}
+
+/// A store with a row for each name.
+async fn open(database: &Database) -> Store {
+    let store = crate::open(&database.url()).await;
+    for ends in [false, true] {
+        let all = (0..CALLERS).map(|it| store.execute(on(it, it, ends)));
+        assert!(join_all(all).await.iter().all(is_done));
+    }
+    store
+}
+
+#[tokio::test]
+async fn who_ask_together_share_a_transaction_and_no_busy_or_fenced_row_delays_another() {
+    let Some(database) = Database::new() else { return };
+    let (store, session) = (open(&database).await, database.session().await);
+    for (ends, lock) in
+        [(false, "UPDATE"), (true, "UPDATE"), (false, "UPDATE"), (true, "KEY SHARE")]
+    {
+        let busy = format!("SELECT FROM {}.lease WHERE name = 'name/7'", database.schema);
+        session.batch_execute(&format!("BEGIN; {busy} FOR {lock}")).await.unwrap();
+        let mut asking: FuturesUnordered<_> =
+            (0..CALLERS).map(|it| store.execute(on(it, it, ends))).collect();
+        for _ in 1..CALLERS {
+            assert!(is_done(&asking.next().await.unwrap()));
+        }
+        let shared = database.ask("SELECT count(DISTINCT xmin::text) FROM @.lease");
+        assert!(shared.parse::<u64>().unwrap() <= CALLERS / 2, "{shared}");
+        session.batch_execute("COMMIT").await.unwrap();
+        assert!(is_done(&asking.next().await.unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_held_or_new_or_asked_for_twice_changes_no_other_answer() {
+    let Some(database) = Database::new() else { return };
+    let store = open(&database).await;
+    assert!(is_done(&store.execute(on(0, 90, false)).await));
+    let asked = (0..CALLERS + 2).map(|it| (it, it)).chain([(1, 91)]);
+    let asked = asked.map(|(name, attempt)| store.execute(on(name, attempt, false)));
+    let done: Vec<bool> = join_all(asked).await.iter().map(is_done).collect();
+    assert!(!done[0] && done[1] != done[CALLERS as usize + 2], "{done:?}");
+    assert!(done[2..CALLERS as usize + 2].iter().all(|it| *it), "{done:?}");
+    let tokens = "SELECT count(DISTINCT fence) FROM @.lease WHERE hold LIKE 'h %'";
+    assert_eq!(database.ask(tokens), (CALLERS + 2).to_string());
+}
