@@ -1,12 +1,11 @@
 //! Bytes to and from one server: opening a connection, sending commands and scripts, and the
 //! meaning of an answer, a refusal or silence for the connection. This module has no policy and no
-//! script.
+//! script. It is the only place that handles NOSCRIPT and ASKING.
 
 pub(crate) mod bundle;
 pub(crate) mod call;
 pub(crate) mod dial;
 pub(crate) mod error;
-pub(crate) mod eval;
 pub(crate) mod info;
 mod link;
 pub(crate) mod pushes;
@@ -18,17 +17,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use self::call::Request;
-use self::eval::Failure;
+use self::call::{Call, ScriptText};
 use self::info::Info;
 use self::link::Ask;
 pub(crate) use self::link::SILENCE;
 use self::wire::Wire;
 use crate::store::redis::options::Address;
+
+/// How many times a script is loaded for one call: 3, in case somebody flushes the server's scripts
+/// in between.
+const LOAD_TRIES: u32 = 3;
+
+/// Why a script gave no reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A node of a cluster says that another node serves the key, or that no node does at the
+    /// moment. Nothing was executed.
+    NotServed { server: String, refusal: ServerError },
+    /// Any other reason.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotServed { server, refusal } => error::refused(&server, &refusal),
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+/// Loads scripts into a server that does not have them, as long as loading can help.
+#[derive(Debug, Default)]
+pub(crate) struct Loads(u32);
 
 /// One connection. Dropping the last handle closes it.
 pub(crate) struct Connection {
@@ -127,11 +158,6 @@ impl Connection {
         self.send_within(self.timeout, command).await
     }
 
-    /// Makes the call of a script; a refusal is a value like others.
-    pub(crate) async fn call(&self, request: &Arc<Request>) -> Result<Value, StoreError> {
-        self.exchange(Ask::Call(Arc::clone(request)), self.timeout).await
-    }
-
     /// Sends many commands together; refusals are values like others.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() {
@@ -151,7 +177,7 @@ impl Connection {
             each.cmd(verb).arg(channel);
         }
         let replies = self.ask_all(&each).await?;
-        replies.into_iter().try_for_each(|reply| eval::check(self, reply).map(drop))
+        replies.into_iter().try_for_each(|reply| self.check_served(reply).map(drop))
     }
 
     /// Sends something. A connection that failed is not used again.
@@ -175,6 +201,48 @@ impl Connection {
         Err(error::refused(&self.server, &refusal))
     }
 
+    /// Calls a script by its hash. With `asking`, a node of a cluster may answer although the slot
+    /// is not its own yet.
+    pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<Value, Failure> {
+        let mut loads = Loads::default();
+        loop {
+            let value = match asking {
+                // While its slot moves, a free name is set alone, and the caller draws the number.
+                true => {
+                    let command = call.request.set().unwrap_or_else(|| call.request.command());
+                    Box::pin(self.ask_moving(command)).await?
+                }
+                false => self.exchange(Ask::Call(Arc::clone(&call.request)), self.timeout).await?,
+            };
+            if !loads.helped(self, call.request.script, &value).await? {
+                return self.check_served(value);
+            }
+        }
+    }
+
+    /// Sends one command to a node that may answer although the slot is not its own yet.
+    pub(crate) async fn ask_moving(&self, command: Cmd) -> Result<Value, StoreError> {
+        let mut both = Pipeline::new();
+        add(&mut both, command, true);
+        let replies = self.ask_all(&both).await?;
+        replies.into_iter().last().ok_or_else(|| error::unexpected_reply(&self.server, "ASKING"))
+    }
+
+    /// The reply of a script, unless it is a refusal.
+    pub(crate) fn check_served(&self, value: Value) -> Result<Value, Failure> {
+        match value {
+            Value::ServerError(refusal) if error::is_not_served(&refusal) => {
+                Err(Failure::NotServed { server: self.server().to_owned(), refusal })
+            }
+            value => Ok(self.check(value)?),
+        }
+    }
+
+    /// Loads a script into the server.
+    pub(crate) async fn load(&self, script: &ScriptText) -> Result<(), StoreError> {
+        self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(&script.source)).await.map(drop)
+    }
+
     /// A handle that closes the connection immediately, from anywhere.
     pub(crate) fn closer(&self) -> AbortHandle {
         self.wire.closer()
@@ -183,5 +251,37 @@ impl Connection {
     /// Gives the connection up: the next call opens another one.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Adds the call of a script to the commands that are sent together. ASKING only applies to the
+/// command that follows it.
+pub(crate) fn add(together: &mut Pipeline, command: Cmd, asking: bool) {
+    if asking {
+        together.cmd("ASKING");
+    }
+    together.add_command(command);
+}
+
+/// Whether a server replies that it does not have a script.
+pub(crate) fn is_unknown_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(refusal)
+        if refusal.kind() == Some(ServerErrorKind::NoScript))
+}
+
+impl Loads {
+    /// Whether the call has to be sent again, because its script was loaded just now.
+    pub(crate) async fn helped(
+        &mut self,
+        connection: &Connection,
+        script: &ScriptText,
+        value: &Value,
+    ) -> Result<bool, StoreError> {
+        if !is_unknown_script(value) || self.0 == LOAD_TRIES {
+            return Ok(false);
+        }
+        self.0 += 1;
+        Box::pin(connection.load(script)).await?;
+        Ok(true)
     }
 }

@@ -36,11 +36,9 @@ use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
 use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, ScriptText};
-use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
-use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::key;
+use crate::store::redis::connection::{Connection, Failure, error, is_unknown_script};
+use crate::store::redis::layout::key::{self, Part, SlotKeys};
 use crate::store::redis::layout::script::Script;
-use crate::store::redis::layout::slot_key::{Part, SlotKeys};
 
 /// How long a client that has found a quarantine relies on that without asking again: 250 ms. So
 /// the waiters of one client together ask four times a second, and soon notice that an operator has
@@ -144,7 +142,7 @@ impl Quarantine {
         run_id: &str,
         part: Part,
     ) -> Result<Option<Pause>, StoreError> {
-        match run(connection, &self.question(part, run_id, false), false).await {
+        match connection.run(&self.question(part, run_id, false), false).await {
             Ok(value) => self.note(connection, part, value),
             Err(failure) => not_here(failure, part),
         }
@@ -161,7 +159,7 @@ impl Quarantine {
         if is_unknown_script(&value) {
             return self.ask(connection, run_id, part).await;
         }
-        match eval::check(connection, value) {
+        match connection.check_served(value) {
             Ok(value) => self.note(connection, part, value),
             Err(failure) => not_here(failure, part),
         }
@@ -236,7 +234,7 @@ impl Quarantine {
         for parts in parts.chunks(PARTS_AT_ONCE) {
             let values = self.ask_together(connection, run_id, parts, true).await?;
             for (part, value) in parts.iter().zip(values) {
-                match (eval::check(connection, value), part) {
+                match (connection.check_served(value), part) {
                     (Ok(_), _) => self.known.lock().remove(part),
                     (Err(Failure::NotServed { server, .. }), Some(slot)) => {
                         let why = format!("slot {slot} is being moved: try again after that");
@@ -256,7 +254,7 @@ impl Quarantine {
         parts: &[Part],
         ends: bool,
     ) -> Result<Vec<Value>, StoreError> {
-        eval::load(connection, Script::BootRecord.text()).await?;
+        connection.load(Script::BootRecord.text()).await?;
         let mut together = Pipeline::new();
         for part in parts {
             together.add_command(self.question(*part, run_id, ends).request.command());

@@ -17,10 +17,9 @@ use super::wait_batch::WaitBatcher;
 use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::slot_key::Part;
+use crate::store::redis::connection::{Connection, Failure, Loads, error};
+use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
 
 /// Opens connections to servers, with the conditions of the store.
@@ -107,20 +106,18 @@ impl Server {
                 Box::pin(durable.serve(&self.connection, call, asking)).await
             }
             _ if call.request.script.sets => self.set(call, asking).await,
-            _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
+            _ => Ok(call.answer(self.connection.run(call, asking).await?)?),
         }
     }
 
     /// Sets a name. A server without the script sets it without a number, so the script is loaded
     /// in front of the first call.
     async fn set<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
-        let running = eval::run(&self.connection, call, asking);
+        let running = self.connection.run(call, asking);
         let value = match self.has_draw.swap(true, Ordering::Relaxed) {
             true => running.await?,
             // Without the script, the name is set all the same.
-            false => {
-                Box::pin(join(eval::load(&self.connection, call.request.script), running)).await.1?
-            }
+            false => Box::pin(join(self.connection.load(call.request.script), running)).await.1?,
         };
         if value == Value::Okay {
             self.has_draw.store(false, Ordering::Relaxed);
@@ -262,7 +259,7 @@ impl Durable {
         if let (Some(quarantine), Ok(verdict)) = (quarantine, &verdict) {
             self.note_begun(quarantine, part, verdict.pause);
         }
-        let value = match eval::check(connection, value) {
+        let value = match connection.check_served(value) {
             Ok(value) => value,
             Err(failure) => {
                 if let Failure::NotServed { refusal, .. } = &failure {
@@ -309,7 +306,7 @@ impl Durable {
         asking: bool,
     ) -> Result<A, Failure> {
         let Some(quarantine) = &self.durability.quarantine else {
-            return Ok(call.answer(eval::run(connection, call, asking).await?)?);
+            return Ok(call.answer(connection.run(call, asking).await?)?);
         };
         let part = quarantine.part(call.request.keys.iter().next());
         let guarded = quarantine.guard(call, part, connection.run_id().await?);
@@ -318,11 +315,11 @@ impl Durable {
         let mut loads = Loads::default();
         loop {
             let value = match asking {
-                true => eval::ask(connection, command.clone()).await?,
+                true => connection.ask_moving(command.clone()).await?,
                 false => connection.send(&command).await?,
             };
             if !loads.helped(connection, script, &value).await? {
-                return Ok(call.answer(eval::check(connection, value)?)?);
+                return Ok(call.answer(connection.check_served(value)?)?);
             }
         }
     }
@@ -387,7 +384,7 @@ impl Durable {
                 }
                 None if asking => {
                     let verdict = Verdict { pause: Some(Pause::Moving), ..Verdict::default() };
-                    (eval::ask(connection, command.clone()).await?, Ok(verdict))
+                    (connection.ask_moving(command.clone()).await?, Ok(verdict))
                 }
                 None if is_guarded => (connection.send(&command).await?, Ok(Verdict::default())),
                 None => self.with_boot_record(connection, command.clone(), (effect, part)).await?,
@@ -405,7 +402,7 @@ impl Durable {
     ) -> Result<(), StoreError> {
         let loaded = || self.loaded.lock();
         if !loaded().contains(script.sha1.as_str()) {
-            eval::load(connection, script).await?;
+            connection.load(script).await?;
             loaded().insert(&script.sha1);
         }
         Ok(())

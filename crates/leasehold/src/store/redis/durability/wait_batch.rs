@@ -22,8 +22,8 @@ use super::quarantine::Pause;
 use super::replication::{self, Replication};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::connection::{Connection, SILENCE, error, eval};
-use crate::store::redis::layout::slot_key::Part;
+use crate::store::redis::connection::{self, Connection, SILENCE, error};
+use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
 use crate::store::socket;
 
@@ -212,7 +212,7 @@ impl Worker {
         let role = replication.is_counting().then(|| redis::cmd("ROLE"));
         let mut together = Pipeline::new();
         for item in batch {
-            eval::add(&mut together, item.command.clone(), item.asking);
+            connection::add(&mut together, item.command.clone(), item.asking);
         }
         let scripts = together.len();
         let boot = boot.into_iter().flatten();

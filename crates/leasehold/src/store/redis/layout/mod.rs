@@ -9,7 +9,6 @@ pub(crate) mod reply;
 pub(crate) mod script;
 mod shared;
 pub(crate) mod slot;
-pub(crate) mod slot_key;
 
 use std::fmt;
 use std::time::Duration;

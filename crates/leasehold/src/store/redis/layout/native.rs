@@ -11,7 +11,6 @@ use redis::{Cmd, Value};
 
 use super::script::Script;
 use super::slot::slot;
-use super::slot_key::SlotKeys;
 use super::{Layout, Set, effect, is_granted, key, millis, reply};
 use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 
@@ -24,7 +23,7 @@ const BUCKETS: u16 = 1_024;
 pub struct Native {
     prefix: String,
     inboxes: String,
-    counters: SlotKeys,
+    counters: key::SlotKeys,
     /// Whether the server is a node of a quorum.
     has_buckets: bool,
 }
@@ -34,7 +33,7 @@ impl Native {
     pub fn new(prefix: impl Into<String>, in_cluster: bool) -> Self {
         let prefix = prefix.into();
         let inboxes = key::inbox_prefix(&prefix);
-        let counters = SlotKeys::new(key::of_store(&prefix, "token"), in_cluster);
+        let counters = key::SlotKeys::new(key::of_store(&prefix, "token"), in_cluster);
         Self { prefix, inboxes, counters, has_buckets: false }
     }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::message;
 use crate::store::Inbox;
-use crate::store::redis::connection::eval::Failure;
+use crate::store::redis::connection::Failure;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::options::Address;

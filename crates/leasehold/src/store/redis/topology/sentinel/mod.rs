@@ -14,8 +14,8 @@ use self::discovery::Discovery;
 use super::pool::Pool;
 use super::role::expect_primary;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::Failure;
 use crate::store::redis::connection::call::Call;
-use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::Server;
 
