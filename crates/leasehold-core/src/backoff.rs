@@ -34,30 +34,32 @@ impl Jitter {
     }
 }
 
-/// Delays that double from a first one up to a longest one, each plus or minus up to a tenth.
+/// Delays that double from a first one up to a longest one, each plus or minus up to a tenth. They
+/// are kept in milliseconds: each lease has a backoff.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
+    first_ms: u32,
+    longest_ms: u32,
+    next_ms: u32,
 }
 
 impl Backoff {
     /// Delays from `first` to `longest`.
     pub const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first }
+        let (first_ms, longest_ms) = (first.as_millis() as u32, longest.as_millis() as u32);
+        Self { first_ms, longest_ms, next_ms: first_ms }
     }
 
     /// The next delay.
     pub fn next_delay(&mut self, jitter: &mut Jitter) -> Duration {
-        let delay = self.next;
-        self.next = (delay * 2).min(self.longest);
-        jitter.around(delay)
+        let delay_ms = self.next_ms;
+        self.next_ms = delay_ms.saturating_mul(2).min(self.longest_ms);
+        jitter.around(Duration::from_millis(delay_ms.into()))
     }
 
     /// Begins again with the first delay.
     pub fn reset(&mut self) {
-        self.next = self.first;
+        self.next_ms = self.first_ms;
     }
 }
 

@@ -32,8 +32,13 @@ impl fmt::Debug for ClientId {
 
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An `u128` is formatted slowly, and each request has an id.
-        write!(f, "{:016x}{:016x}", (self.0 >> 64) as u64, self.0 as u64)
+        // Numbers are formatted slowly, and each request has an id.
+        let mut digits = [0; 32];
+        for (two, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
+            let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+            two.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        }
+        f.write_str(str::from_utf8(&digits).unwrap_or_default())
     }
 }
 
@@ -74,7 +79,9 @@ impl fmt::Debug for HolderId {
 
 impl fmt::Display for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.client, self.attempt)
+        fmt::Display::fmt(&self.client, f)?;
+        f.write_str("-")?;
+        fmt::Display::fmt(&self.attempt, f)
     }
 }
 

@@ -182,13 +182,13 @@ pub struct Description {
     /// The token of the grant.
     pub token: FencingToken,
     /// The facts about the holder.
-    pub info: HolderInfo,
+    pub info: Arc<HolderInfo>,
 }
 
 impl Description {
     /// The description of a hold.
-    pub fn new(token: FencingToken, info: HolderInfo) -> Self {
-        Self { token, info }
+    pub fn new(token: FencingToken, info: impl Into<Arc<HolderInfo>>) -> Self {
+        Self { token, info: info.into() }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn is_no_answer(error: &StoreError) -> bool {
 /// Failures since the last success: of a call, of a waiter, or of a lease's renewals. It keeps the
 /// newest error other than [`no_answer`], if there is one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FailureStreak(Option<StoreError>);
+pub(crate) struct FailureStreak(Option<Box<StoreError>>);
 
 impl FailureStreak {
     /// Records a failure, and returns whether it is the first, or of another kind than the one
@@ -35,7 +35,7 @@ impl FailureStreak {
         if before.is_some() && is_no_answer(cause) {
             return false;
         }
-        self.0 = Some(cause.clone());
+        self.0 = Some(Box::new(cause.clone()));
         before != Some(discriminant(&cause.kind()))
     }
 
@@ -46,7 +46,7 @@ impl FailureStreak {
 
     /// The newest error other than [`no_answer`], if there is one, while requests fail.
     pub(crate) fn cause(&self) -> Option<&StoreError> {
-        self.0.as_ref()
+        self.0.as_deref()
     }
 }
 

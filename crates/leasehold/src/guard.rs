@@ -1,12 +1,13 @@
 //! The held lease.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Description, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease,
-    LockName, LossReason, Mode, Operation, Reply, Result, StoreError,
+    Action, Description, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName,
+    LossReason, Mode, Operation, Reply, Result, StoreError,
 };
 
 use crate::event::{self, Event};
@@ -45,17 +46,35 @@ use crate::replies::{outcome, unexpected_reply};
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
     /// The leases, one for each name, in the order asked for; at least one.
-    held: Arc<Vec<Held>>,
+    held: Arc<Leases>,
+}
+
+/// The leases of a guard: one of them needs no list.
+#[derive(Debug)]
+enum Leases {
+    One([Held; 1]),
+    Several(Vec<Held>),
+}
+
+impl Deref for Leases {
+    type Target = [Held];
+
+    fn deref(&self) -> &[Held] {
+        match self {
+            Self::One(held) => held,
+            Self::Several(held) => held,
+        }
+    }
 }
 
 impl Guard {
     pub(crate) fn new(held: Held) -> Self {
-        Self { held: Arc::new(vec![held]) }
+        Self { held: Arc::new(Leases::One([held])) }
     }
 
     /// A guard of several names; `None` for none at all.
     pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
-        (!held.is_empty()).then(|| Self { held: Arc::new(held) })
+        (!held.is_empty()).then(|| Self { held: Arc::new(Leases::Several(held)) })
     }
 
     fn first(&self) -> &Held {
@@ -224,7 +243,7 @@ impl Guard {
     ///
     /// Dropping the future leaves it open whether the lease was renewed; the ttl is unchanged.
     pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
-        let mut options = self.state().options.clone();
+        let mut options = (*self.state().options).clone();
         options.ttl = ttl;
         options.check()?;
         self.keeper().store.bounds.check(ttl, Duration::ZERO)?;
@@ -319,13 +338,13 @@ impl Guard {
         for held in self.held.iter() {
             // First: the keeper may be telling the store the old label, and then tells it again.
             held.state.set_label(label.clone());
-            let info = (*info).clone().with_passed_on(held.state.passed_on);
-            let mut reply = describe(held, &info).await?;
+            let description = held.state.description(Arc::clone(&info));
+            let mut reply = describe(held, &description).await?;
             if matches!(reply, Reply::NotHeld) {
                 // The store may only have forgotten the lease. The renewal takes it back, or finds
                 // that it is lost.
                 self.renew().await?;
-                reply = describe(held, &info).await?;
+                reply = describe(held, &description).await?;
             }
             match &reply {
                 Reply::Kept { .. } => {}
@@ -463,14 +482,13 @@ impl Guard {
 }
 
 /// Tells the store other facts about the holder.
-async fn describe(held: &Held, info: &HolderInfo) -> Result<Reply, StoreError> {
-    let description = Description::new(held.state.grant_token, info.clone());
+async fn describe(held: &Held, description: &Description) -> Result<Reply, StoreError> {
     // A time of zero leaves the deadline as it is.
     let keep =
         held.state.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())));
     let timed = held.keeper.store.apply(&held.state.name, Action::Keep(keep)).await?;
     if matches!(timed.answer.reply, Reply::Kept { .. }) {
-        held.state.described(description);
+        held.state.described(description.clone());
     }
     Ok(timed.answer.reply)
 }

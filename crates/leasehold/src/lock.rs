@@ -87,7 +87,7 @@ pub struct Lock {
     keeper: Handle,
     names: Result<LockNames, InvalidInput>,
     mode: Mode,
-    options: LeaseOptions,
+    options: Arc<LeaseOptions>,
     /// Whether this caller stands in its client's line: callers there pass the lease on to each
     /// other.
     joins: bool,
@@ -102,13 +102,13 @@ enum LockNames {
 
 impl Lock {
     pub(crate) fn new(keeper: Handle, name: Result<LockName, InvalidInput>, mode: Mode) -> Self {
-        let options = keeper.defaults.clone();
+        let options = Arc::clone(&keeper.defaults);
         Self { keeper, names: name.map(LockNames::One), mode, options, joins: true }
     }
 
     /// A request for several mutexes together.
     pub(crate) fn multi<N: AsRef<str>>(keeper: Handle, names: impl IntoIterator<Item = N>) -> Self {
-        let options = keeper.defaults.clone();
+        let options = Arc::clone(&keeper.defaults);
         let names = acquire::parse(names).map(|names| LockNames::Several(names.into()));
         Self { keeper, names, mode: Mode::Exclusive, options, joins: false }
     }
@@ -127,7 +127,7 @@ impl Lock {
 
     /// The same request with other options.
     fn with(mut self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
-        change(&mut self.options);
+        change(Arc::make_mut(&mut self.options));
         self
     }
 

@@ -301,7 +301,7 @@ impl History {
             return false;
         }
         let (token, info) = match &end.known {
-            Some(known) => (Some(known.token.micros()), known.info.clone()),
+            Some(known) => (Some(known.token.micros()), (*known.info).clone()),
             None => (None, HolderInfo::default()),
         };
         model::delete(&mut self.record, now, &Hold { id: end.request.id, token, info })

@@ -34,7 +34,7 @@ impl Step<'_> {
             hold.token = hold.token.max(Some(token_us));
             // A late request of a caller that has passed the lease on changes nothing.
             if description.info.passed_on().times >= hold.info.passed_on().times {
-                hold.info = description.info.clone();
+                hold.info = (*description.info).clone();
             }
             *self.counter = (*self.counter).max(token_us);
         }

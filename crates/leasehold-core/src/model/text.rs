@@ -31,6 +31,9 @@ use crate::time::micros;
 /// The version of the rows that this release writes.
 const VERSION: u32 = 1;
 
+/// Room for most texts, so that they are not moved while they grow.
+const USUAL: usize = 96;
+
 /// Why a record cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -70,10 +73,7 @@ fn push_facts(text: &mut String, info: &HolderInfo) {
         text.push_str("%-");
     }
     push(text, format_args!(" {pid}"));
-    if let Some(label) = label {
-        text.push(' ');
-        text.push_str(label);
-    }
+    label.iter().for_each(|label| push(text, format_args!(" {label}")));
 }
 
 /// Adds to a text, which takes everything.
@@ -87,14 +87,9 @@ pub fn read_facts(text: &str) -> Option<HolderInfo> {
         return Some(HolderInfo::default());
     }
     let (host, rest) = text.split_once(' ')?;
-    let (pid, label) = match rest.split_once(' ') {
-        Some((pid, label)) => (pid, Some(label.to_owned())),
-        None => (rest, None),
-    };
-    let host = match host.contains('%') {
-        true => host.replace("%-", "").replace("%0", " ").replace("%5", "%"),
-        false => host.to_owned(),
-    };
+    let (pid, label) =
+        rest.split_once(' ').map_or((rest, None), |(pid, label)| (pid, Some(label.to_owned())));
+    let host = host.replace("%-", "").replace("%0", " ").replace("%5", "%");
     Some(HolderInfo::new(host, pid.parse().ok()?).with_label(label))
 }
 
@@ -105,12 +100,13 @@ fn word(text: &str) -> (&str, &str) {
 
 /// What a store must know of an attempt that waits, or shares.
 pub fn request(Request { id, mode, info }: &Request) -> String {
-    let mut text = match mode {
-        Mode::Exclusive => format!("{id} *"),
+    let mut text = String::with_capacity(USUAL);
+    match mode {
+        Mode::Exclusive => push(&mut text, format_args!("{id} *")),
         Mode::Permits { .. } | Mode::Shared => {
-            format!("{id} {}/{}", mode.weight(), mode.capacity())
+            push(&mut text, format_args!("{id} {}/{}", mode.weight(), mode.capacity()));
         }
-    };
+    }
     push_facts(&mut text, info);
     text
 }
@@ -128,7 +124,8 @@ pub fn read_request(text: &str) -> Option<Request> {
 
 /// What a gate in `state` says of a hold: its attempt, and what is known of it.
 fn hold(state: char, id: HolderId, known: Option<(u64, &HolderInfo)>) -> String {
-    let mut text = format!("{state} {id}");
+    let mut text = String::with_capacity(USUAL);
+    push(&mut text, format_args!("{state} {id}"));
     if let Some((token, info)) = known {
         push(&mut text, format_args!(" {token}"));
         let PassedOn { times, after } = info.passed_on();
@@ -162,7 +159,7 @@ fn read_hold(text: &str) -> Option<Hold> {
 
 /// What a gate says while this attempt holds and nobody waits.
 pub fn held(id: HolderId, known: Option<&Description>) -> String {
-    hold('h', id, known.map(|known| (known.token.micros(), &known.info)))
+    hold('h', id, known.map(|known| (known.token.micros(), &*known.info)))
 }
 
 /// What is kept of the last run that has succeeded, but for when it is forgotten.
@@ -185,11 +182,8 @@ pub fn gate(state: &State, used: u32) -> String {
         State::Awaited(holder) => of('w', holder),
         State::Closed => "x".to_owned(),
         State::Cooling { until_ms, by } => {
-            let mut text = format!("k {until_ms}");
-            if let Some(by) = by {
-                push(&mut text, format_args!(" {}", request(by)));
-            }
-            text
+            let by = by.as_ref().map(|by| format!(" {}", request(by)));
+            format!("k {until_ms}{}", by.unwrap_or_default())
         }
         State::Held(holder) => of('h', holder),
         State::Revoked(holder) => of('r', holder),

@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes over a lease. Only the first caller succeeds.
 pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
-    let mut options = keeper.defaults.clone();
-    (options.ttl, options.once_per) = (lease.ttl, None);
+    let options = (*keeper.defaults).clone().with_ttl(lease.ttl).with_once_per(None);
+    let options = Arc::new(options);
     options.check()?;
     lease.mode.check()?;
     keeper.store.bounds.check(options.ttl, options.least_validity())?;

@@ -28,16 +28,17 @@ use crate::replies::{refused, unexpected_reply};
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Acquires, or returns `None` if the name is busy and the limit is a try.
-pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
+pub(crate) fn acquire(mut asked: Asked<'_>) -> impl Future<Output = Result<Option<Held>>> {
     // A call that has no time to wait does not queue: later callers would wait for it.
     let does_not_wait = asked.limit == Limit::Within(Duration::ZERO);
     if does_not_wait {
         asked.limit = Limit::Try;
     }
-    let asked = &asked;
-    match Call::new(asked).run().await? {
-        None if does_not_wait => Err(asked.timeout(asked.leave_until(), false).await),
-        outcome => Ok(outcome),
+    async move {
+        match Call::new(&asked).run().await? {
+            None if does_not_wait => Err(asked.timeout(asked.leave_until(), false).await),
+            outcome => Ok(outcome),
+        }
     }
 }
 

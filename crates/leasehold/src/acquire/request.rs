@@ -35,7 +35,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) keeper: &'a Arc<Keeper>,
     pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
-    pub(crate) options: &'a LeaseOptions,
+    pub(crate) options: &'a Arc<LeaseOptions>,
     /// If the call gathers several names and delivers their leases together, when it was polled
     /// last.
     pub(crate) gathers: Option<Arc<Polled>>,
@@ -126,7 +126,7 @@ impl<'a> OwnAttempt<'a> {
         let attempt = Attempt {
             name: asked.name.clone(),
             request: asked.request(),
-            options: asked.options.clone(),
+            options: Arc::clone(asked.options),
             gathers: asked.gathers.clone(),
             joins: asked.joins,
             unanswered: false,

@@ -20,8 +20,8 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
+use super::inbox::Mailbox;
 use super::lease::{Attempt, Held, LeaseState};
-use super::mailbox::Mailbox;
 use super::{Keeper, Table};
 use crate::store::Subscription;
 
@@ -64,7 +64,7 @@ enum Head {
     /// It asks the store.
     Asking,
     /// It has the lease.
-    Held { id: HolderId, slice_until: Instant },
+    Held { by: u64, slice_until: Instant },
     /// There is no caller. The gate is kept until this time, with its subscription.
     Idle { until: Instant },
     /// The lease was dropped, and nobody has sent its release yet.
@@ -75,7 +75,7 @@ enum Head {
 #[derive(Debug)]
 struct Caller {
     ticket: u64,
-    options: LeaseOptions,
+    options: Arc<LeaseOptions>,
     turn: oneshot::Sender<Result<Turn, StoreError>>,
 }
 
@@ -222,7 +222,7 @@ impl Keeper {
             return Entry::Busy;
         }
         let own = match gate.head {
-            Head::Held { id, .. } if self.is_observed() => table.leases.get(id),
+            Head::Held { by, .. } if self.is_observed() => table.leases.get(self.id(by)),
             Head::Asking | Head::Held { .. } | Head::Idle { .. } | Head::LetGo => None,
         };
         let own = own.map(|own| own.token());
@@ -230,7 +230,8 @@ impl Keeper {
         let ahead = u32::try_from(gate.callers.len() + asks).unwrap_or(u32::MAX);
         gates.tickets += 1;
         let (ticket, (sender, turn)) = (gates.tickets, oneshot::channel());
-        gate.callers.push_back(Caller { ticket, options: attempt.options.clone(), turn: sender });
+        let options = Arc::clone(&attempt.options);
+        gate.callers.push_back(Caller { ticket, options, turn: sender });
         let (keeper, name) = (Arc::clone(self), attempt.name.clone());
         Entry::Wait(Waiting { keeper, name, ticket, turn }, Behind { ahead, own })
     }
@@ -246,14 +247,15 @@ impl Keeper {
         let Some(kept) = kept else { return Entry::Ask(Some(front)) };
         let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
         let is_passed = now < kept.slice_until && is_valid;
-        let next = is_passed.then(|| kept.state.passed_on(attempt.options.clone(), now)).flatten();
+        let next =
+            is_passed.then(|| kept.state.passed_on(Arc::clone(&attempt.options), now)).flatten();
         let KeptForNext { mut renewing, slice_until, cleanup, .. } = *kept;
         let Some(state) = next else {
             table.cleanups.push(cleanup);
             self.wake.notify_one();
             return Entry::Ask(Some(front));
         };
-        front.take(table, Head::Held { id: state.id, slice_until });
+        front.take(table, Head::Held { by: state.id.attempt, slice_until });
         state.mark_delivered(now);
         // The answer to a renewal may have come while nobody had the lease.
         renewing.resume(now);
@@ -297,11 +299,11 @@ impl Keeper {
         now: Instant,
     ) -> Option<Wakeup> {
         let gate = table.gates.by_name.get_mut(&state.name)?;
-        let Head::Held { id, slice_until } = gate.head else { return None };
-        if id != state.id || now >= slice_until {
+        let Head::Held { by, slice_until } = gate.head else { return None };
+        if by != state.id.attempt || now >= slice_until {
             return None;
         }
-        let options = gate.callers.front()?.options.clone();
+        let options = Arc::clone(&gate.callers.front()?.options);
         let (next, due) = table.leases.pass_on(state, now, || state.passed_on(options, now))?;
         let caller = gate.callers.pop_front()?;
         self.wake_by(table, due);
@@ -311,11 +313,9 @@ impl Keeper {
 
     /// The lease of a gate has ended: the next caller asks for another one.
     pub(super) fn lease_ended(self: &Arc<Self>, table: &mut Table, state: &LeaseState) -> Wakeup {
-        let gate = table.gates.by_name.get(&state.name);
-        match gate.map(|gate| gate.head) {
-            Some(Head::Held { id, .. }) if id == state.id => self.advance(table, &state.name),
-            Some(_) | None => Wakeup::default(),
-        }
+        let head = table.gates.by_name.get(&state.name).map(|gate| gate.head);
+        let is_its = matches!(head, Some(Head::Held { by, .. }) if by == state.id.attempt);
+        if is_its { self.advance(table, &state.name) } else { Wakeup::default() }
     }
 }
 
@@ -335,7 +335,8 @@ impl Table {
     pub(super) fn granted(&mut self, attempt: &Attempt, front: &mut Option<Front>, now: Instant) {
         let terms = attempt.terms().filter(|_| !self.gates.slice.is_zero());
         let Some(terms) = terms else { return };
-        let head = Head::Held { id: attempt.request.id, slice_until: now + self.gates.slice };
+        let (by, slice_until) = (attempt.request.id.attempt, now + self.gates.slice);
+        let head = Head::Held { by, slice_until };
         match front.take() {
             Some(front) => front.take(self, head),
             // A try has no place until it is granted.
@@ -369,8 +370,8 @@ impl Gates {
     ) -> Option<Cleanup> {
         let gate = self.by_name.get_mut(&state.name);
         let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
-        let Head::Held { id, slice_until } = gate.head else { return Some(cleanup) };
-        if id != state.id {
+        let Head::Held { by, slice_until } = gate.head else { return Some(cleanup) };
+        if by != state.id.attempt {
             return Some(cleanup);
         }
         if !std::mem::replace(&mut gate.is_listed, true) {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderId, Instant, Keep,
-    LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
+    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderId, HolderInfo, Instant,
+    Keep, LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
 
 use super::Keeper;
@@ -33,7 +33,7 @@ pub(crate) struct LeaseState {
     pub(crate) id: HolderId,
     /// What every request of the lease says, the same as the acquire.
     pub(crate) request: Request,
-    pub(crate) options: LeaseOptions,
+    pub(crate) options: Arc<LeaseOptions>,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
     /// The start of the hold: the grant or, with several names, the last grant. It is empty until
@@ -67,7 +67,7 @@ struct Changing {
     /// The label that others see.
     shown_label: Option<String>,
     /// What the store says about the lease, as far as is known.
-    known: Option<Box<Description>>,
+    known: Option<Description>,
     /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
 }
@@ -77,7 +77,7 @@ impl Changing {
         options: &LeaseOptions,
         longest_ttl: Duration,
         unanswered: bool,
-        known: Option<Box<Description>>,
+        known: Option<Description>,
     ) -> Self {
         let (ttl, shown_label) = (options.ttl, options.label.clone());
         let failures = FailureStreak::default();
@@ -107,7 +107,7 @@ const TELL_AFTER: Duration = Duration::from_millis(100);
 pub(crate) struct Attempt {
     pub(crate) name: LockName,
     pub(crate) request: Request,
-    pub(crate) options: LeaseOptions,
+    pub(crate) options: Arc<LeaseOptions>,
     /// If the call gathers several names, when it was polled last.
     pub(crate) gathers: Option<Arc<Polled>>,
     /// The attempt may stand at a gate, with other callers of its client that ask for the same
@@ -122,7 +122,7 @@ impl Attempt {
     /// store itself. There is none if a lease of this attempt may not be passed on, because an
     /// option concerns a single grant: a limit of the hold, `once_per`, or renewals by the holder.
     pub(super) fn terms(&self) -> Option<Duration> {
-        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = self.options;
+        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = *self.options;
         let joins = self.joins
             && self.request.mode == Mode::Exclusive
             && renewal == Renewal::Auto
@@ -142,7 +142,7 @@ impl LeaseState {
         now: Instant,
     ) -> Arc<Self> {
         let Attempt { name, request, options, unanswered, .. } = attempt;
-        let known = described.then(|| Box::new(Description::new(token, (*request.info).clone())));
+        let known = described.then(|| Description::new(token, Arc::clone(&request.info)));
         let changing = Changing::new(&options, options.ttl, unanswered, known);
         let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
         Self::of((name, request, token), options, changing, (passed_on, tell_at), signal, now)
@@ -150,7 +150,7 @@ impl LeaseState {
 
     fn of(
         (name, request, grant_token): (LockName, Request, FencingToken),
-        options: LeaseOptions,
+        options: Arc<LeaseOptions>,
         changing: Changing,
         (passed_on, tell_at): (PassedOn, Option<Instant>),
         signal: Arc<Signal>,
@@ -175,7 +175,7 @@ impl LeaseState {
 
     /// The same lease for the next caller in line. `None` if its tokens are used up, or if its ttl
     /// was changed since the grant.
-    pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Arc<Self>> {
+    pub(super) fn passed_on(&self, options: Arc<LeaseOptions>, now: Instant) -> Option<Arc<Self>> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };
@@ -226,7 +226,16 @@ impl LeaseState {
 
     /// The request that keeps the lease for `ttl`.
     pub(crate) fn keep(&self, ttl: Duration) -> Keep {
-        Keep::new(self.request.clone(), ttl).with_known(self.changing.lock().known.clone())
+        let known = self.changing.lock().known.clone().map(Box::new);
+        Keep::new(self.request.clone(), ttl).with_known(known)
+    }
+
+    /// What the store is told about the lease, with these facts about its client.
+    pub(crate) fn description(&self, mut info: Arc<HolderInfo>) -> Description {
+        if self.passed_on.times > 0 {
+            info = Arc::new(Arc::unwrap_or_clone(info).with_passed_on(self.passed_on));
+        }
+        Description::new(self.grant_token, info)
     }
 
     /// The label that others see.
@@ -252,7 +261,7 @@ impl LeaseState {
 
     /// Records what the store says about the lease.
     pub(crate) fn described(&self, known: Description) {
-        self.changing.lock().known = Some(Box::new(known));
+        self.changing.lock().known = Some(known);
     }
 
     /// Records that a late copy of a request may still be granted: the store then remembers the
@@ -320,7 +329,7 @@ impl LeaseState {
             .get()
             .map_or(Duration::ZERO, |from| min_hold.saturating_sub(now.saturating_since(*from)));
         let end = EndHold::new(self.request.clone())
-            .with_known(known.clone())
+            .with_known(known.clone().map(Box::new))
             .with_closes(*unanswered)
             .with_cooldown(cooldown)
             .with_done(self.options.once_per.filter(|_| *has_succeeded).unwrap_or_default() * 2);

@@ -9,7 +9,6 @@ mod held;
 mod inbox;
 mod lease;
 mod leases;
-mod mailbox;
 mod observe;
 mod polled;
 mod renew;
@@ -34,9 +33,9 @@ use self::gate::Gates;
 pub(crate) use self::gate::{Behind, Entry, Front, Turn, Waiting};
 pub(crate) use self::handle::Handle;
 pub(crate) use self::held::Validity;
+pub(crate) use self::inbox::{Mailbox, Told};
 pub(crate) use self::lease::{Attempt, Held, LeaseState};
 use self::leases::Leases;
-pub(crate) use self::mailbox::{Mailbox, Told};
 pub(crate) use self::polled::Polled;
 use crate::background;
 use crate::event::Event;
@@ -62,7 +61,7 @@ pub(crate) struct Keeper {
     /// The facts about this client that others see, except for the label.
     who: Arc<HolderInfo>,
     /// The options that each lock of this client begins with.
-    pub(crate) defaults: LeaseOptions,
+    pub(crate) defaults: Arc<LeaseOptions>,
     table: Mutex<Table>,
     /// The number of attempts so far.
     attempts: AtomicU64,
@@ -143,7 +142,7 @@ impl Keeper {
             store,
             client: ClientId(client),
             who: Arc::new(who),
-            defaults,
+            defaults: Arc::new(defaults),
             table: Mutex::new(table),
             attempts: AtomicU64::new(0),
             seeds: AtomicU64::new((seeds >> 64) as u64),

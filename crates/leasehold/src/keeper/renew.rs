@@ -206,9 +206,7 @@ impl Keeper {
             let listens = pin!(keeper.listens.wait());
             select(listens, keeper.store.clock.sleep_until(patience)).await;
             let told = states.into_iter().map(|state| {
-                let info = Arc::unwrap_or_clone(keeper.info(state.shown_label()));
-                let info = info.with_passed_on(state.passed_on);
-                let description = Description::new(state.grant_token, info);
+                let description = state.description(keeper.info(state.shown_label()));
                 (state, description)
             });
             let told: Vec<_> = told.collect();

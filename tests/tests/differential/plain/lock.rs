@@ -178,7 +178,7 @@ impl Step<'_> {
         match self.hold_of(id) {
             Some((hold, _)) if hold.state == State::Held => {
                 if let Some(description) = &keep.description {
-                    hold.info = description.info.clone();
+                    hold.info = (*description.info).clone();
                     hold.token_us = hold.token_us.max(description.token.micros());
                 }
                 self.extend(id, keep.ttl);

@@ -206,7 +206,7 @@ impl<'a> AcquireRounds<'a> {
     async fn commit(&mut self, round: &mut Round, token: FencingToken, behind: &[usize]) {
         let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
         let mut fan_out = FanOut::new(nodes, nodes.clock.now() + nodes.acquire_timeout(*ttl));
-        let description = Description::new(token, (*request.info).clone());
+        let description = Description::new(token, Arc::clone(&request.info));
         let keep = Keep::new(request.clone(), *ttl).with_description(Some(Box::new(description)));
         for index in behind {
             let action = Action::Keep(keep.clone());

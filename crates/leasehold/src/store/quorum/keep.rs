@@ -168,7 +168,7 @@ fn restoring(nodes: &Nodes, index: usize, keep: &Keep, claims: bool) -> Option<T
     // From now on, a release must expect this request to arrive after the release.
     known.send_again(index);
     let told = keep.description.as_ref().or(keep.known.as_ref());
-    let info = told.map_or_else(|| Arc::clone(&keep.request.info), |told| told.info.clone().into());
+    let info = Arc::clone(told.map_or(&keep.request.info, |told| &told.info));
     let request = Request::new(keep.request.id, keep.request.mode, info);
     let take = Take::new(request, keep.ttl);
     Some(match claims {
