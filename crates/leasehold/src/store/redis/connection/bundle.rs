@@ -101,19 +101,15 @@ fn may_share(a: &Request, b: &Request) -> bool {
 
 /// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.
 /// Returns the number of replies if it is not one.
-///
-/// A script sets a single name by itself, which costs a server less than a MULTI. But while a slot
-/// of a cluster moves, a script cannot: so if `most` is one, a name is set in front of the script.
 pub(crate) fn write<'a>(
     bundle: impl Iterator<Item = &'a Request> + Clone,
-    most: usize,
     output: &mut Vec<u8>,
 ) -> Option<usize> {
     let first = bundle.clone().next()?;
-    let more = bundle.clone().count() - 1;
-    if first.script.sets && (more > 0 || most == 1) {
+    if first.script.sets {
         return Some(write_sets(first, bundle, output));
     }
+    let more = bundle.clone().count() - 1;
     let key_count = first.keys.count + more;
     let own_args = first.script.own.map_or(0, |own| own.args);
     resp::write_line(output, b'*', 3 + key_count + first.args.count + more * own_args);
@@ -276,7 +272,7 @@ mod tests {
         };
         let written = |bundle: &[&Arc<Request>]| {
             let mut output = Vec::new();
-            write(bundle.iter().map(|request| &***request), 9, &mut output);
+            write(bundle.iter().map(|request| &***request), &mut output);
             output
         };
         assert_eq!(written(&[&a]), packed(&["2", "a", "counter", "for a", "inbox:"]));
@@ -284,7 +280,7 @@ mod tests {
         assert_eq!(written(&[&a, &b]), packed(&both));
         let bare = Request::new(&POLL, ["k"; 10], [""; 0]);
         let mut output = Vec::new();
-        write([&bare].into_iter(), 9, &mut output);
+        write([&bare].into_iter(), &mut output);
         assert_eq!(output, bare.command().get_packed_command());
     }
 
@@ -313,16 +309,12 @@ mod tests {
         let [a, b] =
             ["a", "b"].map(|key| Request::new(&SET, [key, "counter"], ["h 1", "NX", "PX", "9"]));
         let mut output = Vec::new();
-        assert_eq!(write([&a, &b].into_iter(), 9, &mut output), Some(5));
+        assert_eq!(write([&a, &b].into_iter(), &mut output), Some(5));
         let mut both = redis::pipe();
         both.atomic();
         both.add_command(a.set().unwrap()).add_command(b.set().unwrap());
         both.cmd("EVALSHA").arg(&SET.sha1).arg(1).arg("counter").arg(2);
         assert_eq!(output, both.get_packed_pipeline());
-        output.clear();
-        assert_eq!(write([&a].into_iter(), 9, &mut output), None, "the script sets it");
-        assert_eq!(output, a.command().get_packed_command());
-        assert_eq!(write([&a].into_iter(), 1, &mut output), Some(4));
         let replies = |count, replies: &[u8]| {
             let read = |text: &[u8]| redis::parse_redis_value(text).unwrap();
             let mut all = vec![read(b"+OK\r\n")];

@@ -186,7 +186,7 @@ impl Link {
                     *count
                 }
                 Ask::Alone(_) | Ask::Call(_) => {
-                    bundle::write(items.iter().filter_map(Item::call), self.most, &mut self.output)
+                    bundle::write(items.iter().filter_map(Item::call), &mut self.output)
                 }
             };
             self.flights.push_back(Flight { items, replies: Vec::new(), length: 0, count });
