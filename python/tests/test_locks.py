@@ -71,12 +71,13 @@ def test_who_waits_is_woken_by_a_release(client: Client, store: str | Memory, na
 
 def test_a_limit_says_who_has_it(client: Client, name: str) -> None:
     with client.lock(name, label="nightly"):
+        eventually(lambda: client.lock(name).status().holders[0].label)
         with pytest.raises(LockTimeout, match="nightly") as caught:
             client.lock(name).acquire(timeout=timedelta(milliseconds=10))
         error = caught.value
         assert isinstance(error, TimeoutError) and error.is_transient and error.name == name
         assert error.waited >= 0.01 and error.own
-        assert error.holder is not None and error.holder.label == "nightly"
+        assert error.holder and error.holder.label == "nightly"
         with pytest.raises(LockTimeout):
             client.lock(name).acquire(timeout=0)
 
