@@ -84,21 +84,21 @@ async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     database.client().await.close().await.unwrap();
     for layout in ["3", "5"] {
         database.ask(&format!("UPDATE @.number SET value = {layout} WHERE name = 'layout'"));
-        let connected = Client::connect(&database.url()).await;
-        assert_eq!(refused(connected).kind(), StoreErrorKind::Version);
+        assert_eq!(refused(Client::connect(&database.url()).await).kind(), StoreErrorKind::Version);
         let options = PostgresOptions::from_url(&database.url()).unwrap();
         let error = refused(Store::install(options, &PostgresRoles::default()).await);
         assert!(error.to_string().contains(&format!("layout {layout}")), "{error}");
         assert_eq!(error.kind(), StoreErrorKind::Version);
         assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), layout);
     }
+    database.ask("DROP FUNCTION @.layout()");
+    assert!(Client::connect(&database.url()).await.is_err(), "a part of it is missing");
 }
 
 #[tokio::test]
 async fn many_who_connect_at_once_make_one_schema() {
     let Some(database) = Database::new() else { return };
-    let clients = (0..6).map(|_| database.client());
-    let clients = futures_util::future::join_all(clients).await;
+    let clients = futures_util::future::join_all((0..6).map(|_| database.client())).await;
     assert_eq!(clients.len(), 6);
     assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "4");
 }

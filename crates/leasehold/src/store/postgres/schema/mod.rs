@@ -54,7 +54,7 @@ pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
                  database run `leasehold schema --install`, or print it by `leasehold schema`"
             ),
         )),
-        installed => installed.map(drop),
+        installed => installed.and(check(sessions).await),
     }
 }
 
