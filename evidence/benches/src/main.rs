@@ -5,15 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod alone;
-mod cluster;
 mod contended;
 mod contender;
-mod data;
 mod evidence;
 mod file;
 mod line;
 mod measure;
-mod names;
 mod outcome;
 mod pairs;
 mod peers;
@@ -44,19 +41,17 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|data|file|held|idle|line|names|peers|postgres|quorum|\
-    redisson|replicas|sentinel|together|waiters]…";
+    [alone|contended|file|held|idle|line|peers|postgres|quorum|redisson|\
+    replicas|sentinel|together|waiters]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 17] = [
+const ALL: [&str; 14] = [
     "alone",
     "contended",
     "line",
     "together",
     "file",
     "postgres",
-    "data",
-    "cluster",
     "sentinel",
     "quorum",
     "replicas",
@@ -64,7 +59,6 @@ const ALL: [&str; 17] = [
     "held",
     "waiters",
     "idle",
-    "names",
     "peers",
 ];
 
@@ -110,14 +104,11 @@ fn all(names: &[&str]) -> Outcome {
 async fn one(name: &str) -> Outcome {
     match name {
         "alone" => alone::run().await,
-        "cluster" => cluster::run().await,
         "contended" => contended::run().await,
-        "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "idle" => scale::run_idle().await,
         "line" => line::run().await,
-        "names" => names::run().await,
         "peers" => peers::run(),
         "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,
