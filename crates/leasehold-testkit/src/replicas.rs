@@ -100,11 +100,18 @@ impl Replicated {
 
     /// Hands over to a replica that is in sync, by `FAILOVER`: the primary lets clients wait until
     /// the replica has everything. Waits until it is done.
+    ///
+    /// A replica says only once a second what it has. Sentinels wait as clients do, and would take
+    /// the primary for dead before that. So the primary gives up earlier, and is asked again.
     pub fn hand_over(&self, to: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
-        let command = format!("FAILOVER TO 127.0.0.1 {}", self[to].port());
+        let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 200", self[to].port());
         self[primary].command::<()>(&command).map_err(Error::other)?;
-        try_until("the replica has taken over", || Ok(self.primary() == Some(to)))
+        try_until("the replica has taken over", || {
+            // It refuses this while it still tries, and as a replica.
+            let _ = self[primary].command::<()>(&command);
+            Ok(self.primary() == Some(to))
+        })
     }
 }
 
