@@ -112,10 +112,12 @@ impl Thin {
         if !is_plain || matches!(request.mode, Mode::Permits { .. }) {
             return Ok(None);
         }
-        // What is tried first is what has worked the last time.
-        let was_awaited = self.awaited.lock().contains(name);
-        let mut statements = [&self.ends, &self.hand_overs];
-        statements.rotate_left(usize::from(was_awaited));
+        // What is tried first is what has worked the last time. A hand-over passes over a row that
+        // somebody is about to have joined, so it is tried again.
+        let statements = match self.awaited.lock().contains(name) {
+            false => [&self.ends, &self.hand_overs].to_vec(),
+            true => [&self.hand_overs, &self.hand_overs, &self.ends].to_vec(),
+        };
         for statement in statements {
             if let Some(row) = statement.ask(name, request.id, Duration::ZERO, "").await? {
                 if Arc::ptr_eq(statement, &self.ends) {
