@@ -83,7 +83,7 @@ fn own_settings(settings: &PostgresOptions) -> String {
          SET statement_timeout = {timeout}; SET lock_timeout = 0; \
          SET idle_in_transaction_session_timeout = '1s'; SET idle_session_timeout = '60s'; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
-         SET enable_hashjoin = off; SET enable_mergejoin = off; \
+         SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; \
          SET plan_cache_mode = force_generic_plan"
     )
 }

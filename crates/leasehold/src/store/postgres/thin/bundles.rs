@@ -16,10 +16,6 @@ const FRAME: &str = include_str!("frame.sql");
 /// The largest number of names in a statement: 100.
 const MOST: usize = 100;
 
-/// The largest number of statements of one kind that are under way: two. The fewer they are, the
-/// more names each of them has.
-const MOST_UNDER_WAY: usize = 2;
-
 /// One kind of statement, and the requests that wait for it.
 pub(super) struct Bundles {
     sessions: Sessions,
@@ -29,8 +25,9 @@ pub(super) struct Bundles {
     is_guarded: bool,
     /// Whether it does no harm to do again what may have been done.
     may_repeat: bool,
-    /// The requests that wait, and how many statements are under way.
-    waiting: Mutex<(Vec<Asked>, usize)>,
+    /// The requests that wait, and whether a statement is under way. There is one at a time: then
+    /// the next one has all the names for which somebody asks meanwhile.
+    waiting: Mutex<(Vec<Asked>, bool)>,
 }
 
 /// What the statement needs to know of a request, and who waits for its row.
@@ -77,10 +74,9 @@ impl Bundles {
         let ttl_ms = i64::try_from(ttl.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX);
         let (name, own, what) = (name.clone(), super::own(id), what.to_owned());
         {
-            let (asked, under_way) = &mut *self.waiting.lock();
+            let (asked, is_under_way) = &mut *self.waiting.lock();
             asked.push(Asked { name, own, ttl_ms, what, caller });
-            if *under_way < MOST_UNDER_WAY {
-                *under_way += 1;
+            if !std::mem::replace(is_under_way, true) {
                 tokio::spawn(Arc::clone(self).send());
             }
         }
@@ -91,9 +87,9 @@ impl Bundles {
     async fn send(self: Arc<Self>) {
         loop {
             let mut bundle: Vec<_> = {
-                let (asked, under_way) = &mut *self.waiting.lock();
+                let (asked, is_under_way) = &mut *self.waiting.lock();
                 if asked.is_empty() {
-                    *under_way -= 1;
+                    *is_under_way = false;
                     return;
                 }
                 asked.drain(..asked.len().min(MOST)).collect()
