@@ -69,42 +69,45 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     }
 }
 
-/// The package as the suite tests it, with the library that the suite has already built. A wheel
-/// would compile all dependencies once more.
+/// What the suite tests the package with, for the interpreter of the machine.
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct Tools {
     environment: Environment,
     pyright: Option<String>,
 }
 
-/// Installs the package for the interpreter of the machine.
-pub(crate) fn install_compiled() -> Outcome<Installed> {
-    let version = version(INTERPRETERS[0]).ok_or(MISSING)?;
-    let environment = environment(INTERPRETERS[0], &version)?;
-    check_style(&environment)?;
-    let (place, _) = environment.run("python", &["-c", PLACE_OF_PACKAGES]).record()?;
-    let package = Path::new(place.trim()).join("leasehold");
-    let native = package.join("_core.abi3.so");
-    let package = package.to_string_lossy();
-    Run::program("rm", &["-rf", &package]).show()?;
-    Run::program("cp", &["-R", &format!("{PACKAGE}/leasehold"), &package]).show()?;
-    let library = built(&format!("{DLL_PREFIX}_core{DLL_SUFFIX}"))?;
-    Run::program("cp", &[&library, &native.to_string_lossy()]).show()?;
-    Ok(Installed { environment, pyright: pyright()? })
-}
+impl Tools {
+    /// Installs them, and checks the style of the package.
+    pub(crate) fn install() -> Outcome<Self> {
+        let version = version(INTERPRETERS[0]).ok_or(MISSING)?;
+        let environment = environment(INTERPRETERS[0], &version)?;
+        check_style(&environment)?;
+        Ok(Self { environment, pyright: pyright()? })
+    }
 
-impl Installed {
-    /// Tests it, and shows the output. Tests that fail while others run are tried once more.
-    pub(crate) fn test(&self) -> Outcome {
-        let test = |words: &[&str]| self.environment.test(self.pyright.as_deref(), words)?.record();
-        let (text, succeeded) = test(&["--pairs", PAIRS])?;
-        println!("{text}");
-        if succeeded {
+    /// Tests the package with the library that the suite has already built, and shows the output. A
+    /// wheel would compile all dependencies once more. Tests that fail while others run are tried
+    /// once more.
+    pub(crate) fn test_compiled(&self) -> Outcome {
+        let Self { environment, pyright } = self;
+        let (place, _) = environment.run("python", &["-c", PLACE_OF_PACKAGES]).record()?;
+        let package = Path::new(place.trim()).join("leasehold");
+        let native = package.join("_core.abi3.so");
+        let package = package.to_string_lossy();
+        Run::program("rm", &["-rf", &package]).show()?;
+        Run::program("cp", &["-R", &format!("{PACKAGE}/leasehold"), &package]).show()?;
+        let library = built(&format!("{DLL_PREFIX}_core{DLL_SUFFIX}"))?;
+        Run::program("cp", &[&library, &native.to_string_lossy()]).show()?;
+        let test = |words: &[&str]| {
+            let words = [&["--pairs", PAIRS], words].concat();
+            let (text, succeeded) = environment.test(pyright.as_deref(), &words)?.record()?;
+            println!("{text}");
+            Outcome::Ok(succeeded)
+        };
+        if test(&[])? {
             return Ok(());
         }
-        let (text, succeeded) = test(&["--pairs", PAIRS, "--last-failed"])?;
-        println!("{text}");
-        if !succeeded {
+        if !test(&["--last-failed"])? {
             return Err("tests in Python failed".to_owned());
         }
         println!("unsteady: Python: some tests failed and passed when they were tried again");

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::programs::{self, Program, counts};
+use crate::programs::{self, Job, Program, counts};
 use crate::run::{Outcome, Run};
 use crate::{api, bugs, layers, needs, python, tidy};
 
@@ -26,14 +26,15 @@ const DENIED: [&str; 7] =
 /// Runs the suite; stops at the first step that fails.
 ///
 /// Tests wait more than they compute. So what only a compiler checks, and is rarely wrong, is
-/// checked beside them.
+/// checked beside them, with what processor time they leave.
 pub(crate) fn run(is_long: bool) -> Outcome {
     let (steps, begin) = (Steps::default(), Instant::now());
     // Downloads wait for the network and compilers for processors, so both run at the same time.
-    let programs = together(
+    let (python, programs) = together(
         || {
             steps.run("needs", needs::install)?;
-            steps.run("peers", || Run::program("tests/peers/install.sh", &[]).show())
+            steps.run("peers", || Run::program("tests/peers/install.sh", &[]).show())?;
+            steps.run("python", python::Tools::install)
         },
         || {
             steps.run("tidy", tidy::run)?;
@@ -42,27 +43,22 @@ pub(crate) fn run(is_long: bool) -> Outcome {
             steps.run("build", programs::build)
         },
     )?;
-    let python = steps.run("python", python::install_compiled)?;
     let environment: &[_] = if is_long { &LONG } else { &[] };
-    let tested = together(
-        || {
-            steps.run("tests in Python", || python.test())?;
-            steps.run("bare library", bare_library)?;
-            steps.run("docs", api::check)?;
-            steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
-            steps.run("publish", publish)
-        },
-        || steps.run("tests", || tests(&programs, environment)),
-    )?;
+    let compiled = || {
+        // What this thread starts from now on gets what processor time others leave.
+        Run::program("sh", &["-c", "renice -n 10 -p $PPID"]).works();
+        steps.run("bare library", bare_library)?;
+        steps.run("docs", api::check)?;
+        steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
+        steps.run("publish", publish)?;
+        steps.run("doctests", doctests)
+    };
+    let in_python = || steps.run("tests in Python", || python.test_compiled());
+    let tested = || steps.run("tests", || tests(&programs, environment));
+    let ((), (tested, documented)) = together(in_python, || together(tested, compiled))?;
     steps.run("bugs", || bugs::run(&programs, &[]))?;
-    let documented = steps.run("doctests", || {
-        let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];
-        let (text, succeeded) = Run::cargo(&words).for_tests().read()?;
-        print!("{text}");
-        if succeeded { Ok(counts(&text)) } else { Err("one failed".to_owned()) }
-    })?;
-    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
     println!("seconds: {}", steps.words());
+    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
     println!(
         "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
          doctests; in {} s",
@@ -73,15 +69,22 @@ pub(crate) fn run(is_long: bool) -> Outcome {
 }
 
 /// Runs two pieces of work at the same time, to the end of both.
-fn together<T>(
-    beside: impl FnOnce() -> Outcome + Send,
-    work: impl FnOnce() -> Outcome<T>,
-) -> Outcome<T> {
+fn together<A: Send, B>(
+    beside: impl FnOnce() -> Outcome<A> + Send,
+    work: impl FnOnce() -> Outcome<B>,
+) -> Outcome<(A, B)> {
     thread::scope(|scope| {
         let beside = scope.spawn(beside);
         let done = work()?;
-        beside.join().map_err(|_| "a step panicked".to_owned())?.map(|()| done)
+        Ok((beside.join().map_err(|_| "a step panicked".to_owned())??, done))
     })
+}
+
+fn doctests() -> Outcome<[u64; 3]> {
+    let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];
+    let (text, succeeded) = Run::cargo(&words).for_tests().read()?;
+    print!("{text}");
+    if succeeded { Ok(counts(&text)) } else { Err("one failed".to_owned()) }
 }
 
 /// Compiles the library with each of its features alone.
@@ -134,11 +137,8 @@ fn publish() -> Outcome {
 /// with its output, as a defect to look into. So bad luck does not hide the other results.
 fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> Outcome<[u64; 3]> {
     let sum = Mutex::new(([0; 3], Vec::new()));
-    let jobs = programs.iter().map(|program| {
-        let mut job = program.whole();
-        job.environment = environment.to_vec();
-        job
-    });
+    let whole = programs.iter().map(Program::whole);
+    let jobs = whole.map(|job| Job { environment: environment.to_vec(), ..job });
     programs::run(jobs.collect(), |job, report| {
         let counts = report.counts();
         let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
