@@ -1,5 +1,5 @@
-//! Processes that are killed while they hold or wait, where several servers make up the store.
-//! Promises to dead holders are kept, and nobody waits for longer than these last.
+//! Processes that are killed while they hold or wait, on each kind of store. Promises to dead
+//! holders are kept, nobody waits for longer than these last, and the living keep their order.
 
 use std::time::Duration;
 
@@ -53,21 +53,30 @@ fn start(url: &str) -> Worker {
     process
 }
 
-/// Kills a holder, and the first of two waiters. `wait` waits until it sees this many waiters.
-fn kill_who_holds_and_who_is_next(url: &str, wait: fn(&str, u32)) {
+/// Kills a holder, and every other one of its waiters, beginning with the first. The others hold in
+/// the order in which they came. If the dead holder was promised a time, none of them holds before
+/// that is over. `wait` waits until it sees this many waiters.
+fn kill_half(url: &str, waiters: u32, is_promised: bool, wait: fn(&str, u32)) {
     let mut holder = start(url);
-    let [_, until, token] = hear(&mut holder);
-    let mut next = start(url);
-    wait(url, 1);
-    let mut last = start(url);
-    wait(url, 2);
+    let [_, until, mut token] = hear(&mut holder);
+    let mut waiting = Vec::new();
+    for number in 1..=waiters {
+        let mut waiter = start(url);
+        // It leaves as soon as it has entered.
+        waiter.tell("leave");
+        waiting.push(waiter);
+        wait(url, number);
+    }
     holder.kill9();
-    next.kill9();
-    let [entered, _, later] = hear(&mut last);
-    assert!(entered >= until, "{entered} is before {until}: it was promised to the dead");
-    assert!(later > token, "{later} was granted after {token}");
-    last.tell("leave");
-    last.finish();
+    waiting.iter_mut().step_by(2).for_each(Worker::kill9);
+    for mut waiter in waiting.into_iter().skip(1).step_by(2) {
+        let [entered, _, later] = hear(&mut waiter);
+        let is_early = is_promised && entered < until;
+        assert!(!is_early, "{entered} is before {until}: it was promised to the dead");
+        assert!(later > token, "{later} was granted after {token}");
+        token = later;
+        waiter.finish();
+    }
 }
 
 fn wait_for_queue(url: &str, many: u32) {
@@ -78,13 +87,35 @@ fn wait_for_queue(url: &str, many: u32) {
     });
 }
 
+mod file {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+        let directory = must(tempfile::tempdir());
+        let url = format!("file:{}", directory.path().join("locks.db").display());
+        // It is noticed at once that a process of the same machine has died.
+        kill_half(&url, 40, false, wait_for_queue);
+    }
+}
+
+mod server {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+        let server = must(RedisServer::start());
+        kill_half(&server.patient_url(), 40, true, wait_for_queue);
+    }
+}
+
 mod sentinel {
     use super::*;
 
     #[test]
     fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
         let fleet = must(SentinelFleet::start());
-        kill_who_holds_and_who_is_next(&fleet.url(), wait_for_queue);
+        kill_half(&fleet.url(), 2, true, wait_for_queue);
     }
 }
 
@@ -94,7 +125,7 @@ mod cluster {
     #[test]
     fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
         let cluster = must(Cluster::start(0));
-        kill_who_holds_and_who_is_next(&cluster.url(), wait_for_queue);
+        kill_half(&cluster.url(), 2, true, wait_for_queue);
     }
 }
 
@@ -107,6 +138,6 @@ mod quorum {
         let hosts: Vec<_> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
         // There is no queue to look at: waiters ask again and again.
-        kill_who_holds_and_who_is_next(&url, |_, _| ());
+        kill_half(&url, 2, true, |_, _| ());
     }
 }

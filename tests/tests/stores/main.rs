@@ -5,7 +5,6 @@ use leasehold_testkit::worker;
 
 mod bundles;
 mod connections;
-mod contention;
 mod cooldowns;
 mod deaths;
 mod dropping;
@@ -27,7 +26,6 @@ mod waiting;
 fn job() {
     let arguments = worker::arguments();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["contention", ref rest @ ..] => contention::job(rest),
         ["deaths", url] => deaths::job(url),
         ["ending", end, url] => ending::job(end, url),
         ["file_store", ref rest @ ..] => file_store::job(rest),
