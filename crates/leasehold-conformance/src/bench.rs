@@ -7,10 +7,10 @@ use std::time::Duration;
 use leasehold::admin::{ClientId, HolderId, HolderInfo, Status};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
-use leasehold::store::Store;
 use leasehold::store::protocol::{
-    Action, Answer, Description, End, Grant, Keep, Operation, Place, Reply, Request, Take,
+    Action, Answer, Description, End, Grant, Keep, Message, Operation, Place, Reply, Request, Take,
 };
+use leasehold::store::{Inbox, Store};
 use leasehold::{Error, FencingToken, LockName};
 
 use crate::subject::{Subject, fresh_number, must};
@@ -45,9 +45,24 @@ pub(super) fn who() -> HolderInfo {
     HolderInfo::new("host", 42).with_label(Some("a label".into()))
 }
 
+/// The next message that tells something.
+pub(super) async fn next_but_gaps(inbox: &mut dyn Inbox) -> Message {
+    loop {
+        match inbox.next().await {
+            Message::Gap => {}
+            message => return message,
+        }
+    }
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(subject: &'a Subject) -> Self {
         Self::of(subject, subject.fresh_name("conformance"))
+    }
+
+    /// The same, if the store has a queue.
+    pub(super) fn with_queue(subject: &'a Subject) -> Option<Self> {
+        subject.can().queued.then(|| Self::new(subject))
     }
 
     pub(super) fn of(subject: &'a Subject, name: LockName) -> Self {
