@@ -55,9 +55,10 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
 }
 
-/// Builds all programs with tests, all examples and all libraries, with the code for tests.
+/// Builds all programs with tests, all examples and all libraries, with the code for tests, and the
+/// programs that tests of their package run.
 pub(crate) fn build() -> Outcome<Vec<Program>> {
-    let all = ["--lib", "--bins", "--tests", "--examples"];
+    let all = ["--lib", "--tests", "--examples"];
     let words = [&["build", "--workspace", "--all-features", "--locked"], &all[..]].concat();
     let format = ["--message-format", "json-render-diagnostics"];
     let (text, succeeded) = Run::cargo(&[&words[..], &format].concat()).for_tests().read()?;
