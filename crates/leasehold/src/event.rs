@@ -66,9 +66,8 @@ pub enum Event<'a> {
     /// [`Admin::inspect`](crate::admin::Admin::inspect) says who holds the lock.
     #[non_exhaustive]
     Waiting {
-        /// The number of the call, which is unique in this process. `None` if the keeper asks for
-        /// all waiters of the name, and reports this for the first of them.
-        call: Option<u64>,
+        /// The number of the call, which is unique in this process.
+        call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
         /// The largest number of waiters that can be ahead of this call, in the store's queue or in

@@ -43,7 +43,7 @@ impl Asked<'_> {
     fn report(&self, ahead: Option<u32>, own: Option<FencingToken>, cause: Option<&StoreError>) {
         let Self { name, mode, options, .. } = self;
         let request = RequestFacts { name, mode: *mode, label: options.label.as_deref() };
-        self.keeper.observe(&Event::Waiting { call: Some(self.call), request, ahead, own, cause });
+        self.keeper.observe(&Event::Waiting { call: self.call, request, ahead, own, cause });
     }
 
     /// Reports that the store is in trouble, and that the call continues. A try does not wait, so
@@ -98,7 +98,9 @@ impl Asked<'_> {
     /// The lease of this client that is in the way. `queued` is the attempt, if it is in the queue.
     /// A message may already have brought its grant, and the attempt's own lease does not count.
     fn own_in_the_way(&self, queued: Option<HolderId>) -> Option<FencingToken> {
-        self.keeper.own_in_the_way(self.name, self.mode, queued.is_some(), queued)
+        // Only an observer is told.
+        let own = || self.keeper.own_in_the_way(self.name, self.mode, queued.is_some(), queued);
+        self.keeper.is_observed().then(own).flatten()
     }
 
     /// The error for a call whose limit was reached. It names the holder that is in the way, if the

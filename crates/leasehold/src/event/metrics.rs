@@ -194,7 +194,7 @@ impl Observer for MetricsObserver {
     fn observe(&self, event: &Event<'_>) {
         match *event {
             Event::Waiting { call, request, .. } => {
-                if call.is_some_and(|call| self.waiting.lock().insert(call)) {
+                if self.waiting.lock().insert(call) {
                     self.waiting(request.name, request.mode).increment(1);
                 }
             }

@@ -104,7 +104,7 @@ impl Observer for TracingObserver {
     fn observe(&self, event: &Event<'_>) {
         match *event {
             Event::Waiting { call, request, ahead, own, cause } => {
-                let span = call.map_or_else(Span::none, |call| self.wait(call, request));
+                let span = self.wait(call, request);
                 let (_entered, name, own) = (span.enter(), request.name, own.map(field::display));
                 match cause {
                     Some(cause) => info!(%name, ?ahead, own, %cause, "waiting"),

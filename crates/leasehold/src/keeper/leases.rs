@@ -1,8 +1,6 @@
 //! The leases in the keeper's table, and when each of them is due for some work.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasher as _;
-use std::mem;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +16,18 @@ use super::polled::Polled;
 /// is a hundred calls.
 const RENEW_ALL: Duration = Duration::from_secs(1);
 
-/// The numbers of leases' attempts, in the order in which the leases are due.
-type Due = BTreeSet<(Instant, u64)>;
+/// Later than any lease is due.
+const NEVER: Instant = Instant::from_origin(Duration::MAX);
 
 /// The leases of one client, by the numbers of their attempts.
+///
+/// They are in no other order: the keeper looks at all of them when the first is due, at most once
+/// per [`BATCH_SLACK`] or so. Most leases end before any work on them is due.
 #[derive(Debug)]
 pub(super) struct Leases {
     entries: HashMap<u64, KeptLease>,
-    /// For each lease the hash of its name, which other names may share.
-    by_name: BTreeSet<(u64, u64)>,
-    due: Due,
+    /// No lease is due before this time.
+    due: Instant,
     jitter: Jitter,
 }
 
@@ -39,7 +39,6 @@ struct KeptLease {
     gathers: Option<Arc<Polled>>,
     /// The time at which to report the present holder to the store, if that is still to do.
     tell_at: Option<Instant>,
-    due: Instant,
 }
 
 /// The work that is due for leases now. Lost leases have been removed from the table.
@@ -88,39 +87,20 @@ impl KeptLease {
         }
         is_due
     }
-
-    /// Moves a lease in the queue if it is due earlier now. An entry that is too early in the queue
-    /// only costs one check, so it stays there. Otherwise a lease that goes from caller to caller
-    /// would move each time.
-    fn reschedule_earlier(&mut self, due: &mut Due) {
-        if self.wake_at() < self.due {
-            self.reschedule(due);
-        }
-    }
-
-    fn reschedule(&mut self, due: &mut Due) {
-        due.remove(&(self.due, self.state.id.attempt));
-        self.due = self.wake_at();
-        due.insert((self.due, self.state.id.attempt));
-    }
 }
 
 impl Leases {
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            entries: HashMap::new(),
-            by_name: BTreeSet::new(),
-            due: Due::new(),
-            jitter: Jitter::new(seed),
-        }
+        Self { entries: HashMap::new(), due: NEVER, jitter: Jitter::new(seed) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// The time at which to look at the leases next.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
+        (!self.is_empty()).then_some(self.due)
     }
 
     /// Adds a lease, and returns when it is due.
@@ -131,11 +111,10 @@ impl Leases {
         gathers: Option<Arc<Polled>>,
     ) -> Instant {
         let (id, tell_at) = (state.id.attempt, state.tell_at);
-        let due = renewing.wake_at();
-        let due = tell_at.map_or(due, |at| at.min(due));
-        self.due.insert((due, id));
-        self.by_name.insert((self.entries.hasher().hash_one(&state.name), id));
-        self.entries.insert(id, KeptLease { state, renewing, gathers, tell_at, due });
+        let entry = KeptLease { state, renewing, gathers, tell_at };
+        let due = entry.wake_at();
+        self.due = self.due.min(due);
+        self.entries.insert(id, entry);
         due
     }
 
@@ -155,8 +134,8 @@ impl Leases {
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
-        let entry = self.keeps(state).then(|| self.take(state.id.attempt)).flatten()?;
-        self.due.remove(&(entry.due, state.id.attempt));
+        let is_kept = self.keeps(state);
+        let entry = is_kept.then(|| self.entries.remove(&state.id.attempt)).flatten()?;
         Some(entry.renewing)
     }
 
@@ -174,15 +153,8 @@ impl Leases {
         }
         entry.state = next()?;
         entry.tell_at = entry.state.tell_at;
-        entry.reschedule_earlier(&mut self.due);
-        Some((Arc::clone(&entry.state), entry.due))
-    }
-
-    /// Removes an entry. The caller updates the queue of due times.
-    fn take(&mut self, id: u64) -> Option<KeptLease> {
-        let entry = self.entries.remove(&id)?;
-        self.by_name.remove(&(self.entries.hasher().hash_one(&entry.state.name), id));
-        Some(entry)
+        self.due = self.due.min(entry.wake_at());
+        Some((Arc::clone(&entry.state), self.due))
     }
 
     /// Marks these leases as delivered to their callers, and returns when the first of them is due.
@@ -195,7 +167,6 @@ impl Leases {
         if !states.clone().all(|state| self.keeps(state)) {
             return None;
         }
-        let mut due = Instant::from_origin(Duration::MAX);
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.id.attempt) else { continue };
             entry.gathers = None;
@@ -203,10 +174,9 @@ impl Leases {
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);
             }
-            entry.reschedule_earlier(&mut self.due);
-            due = due.min(entry.due);
+            self.due = self.due.min(entry.wake_at());
         }
-        Some(due)
+        Some(self.due)
     }
 
     /// Plans to tell the store at `at` who has a lease, if it still has this holder.
@@ -214,7 +184,7 @@ impl Leases {
         let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state));
         if let Some(entry) = entry {
             entry.tell_at = Some(at);
-            entry.reschedule_earlier(&mut self.due);
+            self.due = self.due.min(at);
         }
     }
 
@@ -229,7 +199,7 @@ impl Leases {
         let entry = self.entries.get_mut(&id.attempt)?;
         let output = update(&mut entry.renewing);
         entry.state.signal.extend(now, entry.renewing.valid_until());
-        entry.reschedule(&mut self.due);
+        self.due = self.due.min(entry.wake_at());
         Some(output)
     }
 
@@ -239,7 +209,7 @@ impl Leases {
     pub(super) fn renew_all(&mut self, now: Instant) {
         for entry in self.entries.values_mut().filter(|entry| entry.state.is_described()) {
             entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
-            entry.reschedule(&mut self.due);
+            self.due = self.due.min(entry.wake_at());
         }
     }
 
@@ -253,40 +223,39 @@ impl Leases {
         is_queued: bool,
         own: Option<HolderId>,
     ) -> Option<FencingToken> {
-        let mut others = self.of(name).filter(|other| Some(other.id) != own);
+        let on_name = self.entries.values().map(|entry| &entry.state);
+        let mut others = on_name.filter(|it| it.name == *name && Some(it.id) != own);
         let blocks = mode.held_up_by(others.clone().map(|other| other.request.mode), is_queued)?;
         others.nth(blocks).map(|other| other.token())
     }
 
-    /// The leases on one name.
-    fn of(&self, name: &LockName) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
-        let hash = self.entries.hasher().hash_one(name);
-        let of_hash = self.by_name.range((hash, 0)..=(hash, u64::MAX));
-        let states = of_hash.filter_map(|(_, id)| Some(&self.entries.get(id)?.state));
-        states.filter(move |state| state.name == *name)
-    }
-
-    /// Takes out the work that is due at `now`.
+    /// Takes out the work that is due at `now`. The keeper also takes leases that are due a little
+    /// later, so that they share a call.
     pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
-        let mut due = DueLeases::default();
-        // The keeper also takes leases that are due a little later, so that they share a call.
-        let after = now + BATCH_SLACK + Duration::from_nanos(1);
-        let later = self.due.split_off(&(after, 0));
-        for (_, id) in mem::replace(&mut self.due, later) {
-            let Some(entry) = self.entries.get_mut(&id) else { continue };
-            match entry.tick(now) {
-                Tick::Lost(reason) => {
-                    due.lost.extend(self.take(id).map(|entry| (entry.state, reason)));
-                    continue;
-                }
-                Tick::Send { timeout } => due.renewals.push((Arc::clone(&entry.state), timeout)),
-                Tick::Wait => {}
-            }
-            if entry.tells(now) {
-                due.untold.push(Arc::clone(&entry.state));
-            }
-            entry.reschedule(&mut self.due);
+        let (mut work, soon) = (DueLeases::default(), now + BATCH_SLACK);
+        if self.due > soon {
+            return work;
         }
-        due
+        self.due = NEVER;
+        self.entries.retain(|_, entry| {
+            if entry.wake_at() <= soon {
+                match entry.tick(now) {
+                    Tick::Lost(reason) => {
+                        work.lost.push((Arc::clone(&entry.state), reason));
+                        return false;
+                    }
+                    Tick::Send { timeout } => {
+                        work.renewals.push((Arc::clone(&entry.state), timeout));
+                    }
+                    Tick::Wait => {}
+                }
+                if entry.tells(now) {
+                    work.untold.push(Arc::clone(&entry.state));
+                }
+            }
+            self.due = self.due.min(entry.wake_at());
+            true
+        });
+        work
     }
 }
