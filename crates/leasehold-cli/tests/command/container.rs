@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use leasehold_testkit::RedisServer;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::{Background, Ended, PROGRAM, ended, until};
@@ -90,6 +91,12 @@ impl Image {
     }
 }
 
+/// Sends the signal with which an engine ends a container to its first process.
+fn stop(container: &Background) {
+    let first = *crate::harness::children(container.pid()).first().unwrap();
+    rustix::process::kill_process(first, rustix::process::Signal::TERM).unwrap();
+}
+
 /// Whether roots can be made here; says so if not.
 fn is_possible() -> bool {
     let tried = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
@@ -107,14 +114,19 @@ fn in_an_empty_root_a_command_runs_under_a_lock_with_and_without_proc() {
         return;
     }
     let image = Image::new(server.url());
+    let works = ["run", "job", "--", "/leasehold", "elect", "scheduler", "--listen"];
     for proc in ["none", "proc"] {
-        let shows = ["run", "job", "--", "/leasehold", "show", "job", "--json"];
-        let ran = ended(image.first(proc, &shows));
-        ran.assert_silent(0);
-        let shown: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-        assert_eq!(shown["holders"][0]["pid"], 1, "{proc}: {shown:#}");
-        let label = shown["holders"][0]["label"].as_str().unwrap();
-        assert!(label.contains("pod-7"), "{proc}: {shown:#}");
+        let runs = Background::start(image.first(proc, &works));
+        let holder = || {
+            let shown = image.beside(&["show", "job", "--json"]).stdout;
+            serde_json::from_str::<Value>(&shown).unwrap_or_default()["holders"][0].take()
+        };
+        until("the store knows the holder's label", || holder()["label"].is_string());
+        let holder = holder();
+        assert_eq!(holder["pid"], 1, "{proc}: {holder:#}");
+        assert!(holder["label"].as_str().unwrap().contains("pod-7"), "{proc}: {holder:#}");
+        stop(&runs);
+        runs.end().assert_ended(143);
         // The holder of the lock has released it.
         ended(image.first(proc, &["show", "job"])).assert_ended(1);
     }
@@ -133,9 +145,7 @@ fn in_an_empty_root_a_candidate_leads_says_so_in_a_file_and_ends_with_its_contai
     assert!(leader.line().contains("pod-7 leads"));
     let ready = || fs::read_to_string(image.path("run/ready")).unwrap_or_default();
     assert_eq!(ready(), "leads\n");
-    // The signal with which an engine ends a container, sent to its first process.
-    let first = *crate::harness::children(leader.pid()).first().unwrap();
-    rustix::process::kill_process(first, rustix::process::Signal::TERM).unwrap();
+    stop(&leader);
     until("the file is gone", || ready().is_empty());
     leader.end().assert_ended(143);
     ended(image.first("none", &["elect", "scheduler", "--show"])).assert_ended(1);
