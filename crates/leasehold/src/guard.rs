@@ -120,7 +120,7 @@ impl Guard {
 
     /// The id of the holder in the store. With several names, the id for the first name.
     pub fn holder(&self) -> HolderId {
-        self.state().id
+        self.state().id()
     }
 
     /// The mode in which the lease is held.
@@ -468,7 +468,7 @@ impl Guard {
         let state = self.state();
         // The store knows the lease by the token of the grant.
         let (name, token) = (state.name.clone(), state.grant_token);
-        Ok(Lease::new(name, state.id, state.request.mode, token, state.ttl()))
+        Ok(Lease::new(name, state.id(), state.request.mode, token, state.ttl()))
     }
 
     /// What [`into_lease`](Guard::into_lease) refuses. Language bindings ask this first, to keep a

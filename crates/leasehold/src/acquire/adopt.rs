@@ -55,7 +55,7 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                 let grant = outcome(&timed.answer.reply, lease)?;
                 let until = store.valid_until(&timed, lease.ttl);
                 let granted = (grant, Validity { until, is_claimed: true });
-                let held = keeper.grant(&own.attempt, None, granted, timed.received);
+                let held = keeper.grant(own.asked(), None, granted, timed.received);
                 // If the client was closed, the drop of the attempt ends it once more.
                 let held = held.ok_or(Error::Closed)?;
                 own.finish();

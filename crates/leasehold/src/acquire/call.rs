@@ -5,6 +5,7 @@
 //! rarely awaited is boxed: then it takes no memory in a call that waits.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -104,10 +105,8 @@ impl<'a> Call<'a> {
     /// Waits for the call's turn among the callers of its client.
     async fn enter(&mut self) -> Result<Entered> {
         let asked = self.asked;
-        let (entry, mailbox) = asked.keeper.enter(&self.own.attempt, asked.waits(), self.now)?;
-        self.own.mailbox = mailbox;
-        match entry {
-            Entry::Ask(front) => self.front = front,
+        match asked.keeper.enter(&self.own.attempt, asked.waits(), self.now)? {
+            Entry::Ask(front) => (self.front, self.own.is_registered) = (front, true),
             Entry::Busy => return Ok(Entered::Busy),
             Entry::Held(held) => return Ok(Entered::Held(held)),
             Entry::Wait(waiting, behind) => {
@@ -172,11 +171,7 @@ impl<'a> Call<'a> {
                 Reply::Queued(place) => {
                     if self.own.place.replace(place.sequence).is_none() {
                         asked.keeper.listen();
-                        asked.report_queued(
-                            &mut self.reported,
-                            self.own.attempt.request.id,
-                            &place,
-                        );
+                        asked.report_queued(&mut self.reported, self.own.attempt.id(), &place);
                     } else {
                         asked.report_goes_on(&mut self.reported, place.ahead);
                     }
@@ -227,7 +222,7 @@ impl<'a> Call<'a> {
         // The next caller at the gate subscribes, or takes the subscription over.
         self.poller = None;
         let (front, keeper) = (self.front.take(), self.asked.keeper);
-        let held = keeper.grant(&self.own.attempt, front, (grant, validity), self.now);
+        let held = keeper.grant(self.own.asked(), front, (grant, validity), self.now);
         // If the client was closed, the drop of the attempt ends it once more.
         let held = held.ok_or(Error::Closed)?;
         self.own.finish();
@@ -239,10 +234,10 @@ impl<'a> Call<'a> {
     async fn wait_in_queue(&mut self, place: Place) -> Result<Option<(FencingToken, Instant)>> {
         let asked = self.asked;
         let store = &asked.keeper.store;
-        let Some(mailbox) = self.own.mailbox.clone() else { return Ok(None) };
+        let attempt = Arc::clone(&self.own.attempt);
         let ask_at = self.now + patience(place, &mut self.jitter);
         let told = async {
-            match select(pin!(mailbox.next()), store.clock.sleep_until(ask_at)).await {
+            match select(pin!(attempt.told()), store.clock.sleep_until(ask_at)).await {
                 Either::Left((told, _)) => told,
                 Either::Right(_) => Told::Ask,
             }
@@ -315,7 +310,7 @@ impl<'a> Call<'a> {
     async fn after_failure(&mut self, error: StoreError) -> Result<()> {
         let asked = self.asked;
         if !error.kind().is_outage() {
-            let is_unanswered = self.own.attempt.unanswered;
+            let is_unanswered = self.own.unanswered;
             return Err(self.refuse(if is_unanswered { error.maybe_executed() } else { error }));
         }
         let so_far = asked.keeper.store.now().saturating_since(asked.started);
@@ -339,7 +334,7 @@ impl<'a> Call<'a> {
             asked.report_trouble(&mut self.reported, &error);
             return Err(self.leave().await);
         }
-        let may_be_settled = is_granted_in_vain(&error) || !self.own.attempt.unanswered;
+        let may_be_settled = is_granted_in_vain(&error) || !self.own.unanswered;
         let source = self.reported.cause_of(error);
         if !may_be_settled || self.own.end_now(asked.leave_until()).await.is_err() {
             return Err(Error::indeterminate(name, asked.options.ttl, source));

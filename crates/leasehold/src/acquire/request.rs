@@ -11,7 +11,7 @@ use leasehold_core::{
     Result, StoreError, StoreErrorKind, Take,
 };
 
-use crate::keeper::{Attempt, Keeper, Mailbox, Polled};
+use crate::keeper::{Attempt, Keeper, Polled};
 use crate::store::clocked::TimedAnswer;
 
 /// If no answer comes, a try asks again for 2 s: enough for four requests with the default timeout.
@@ -99,9 +99,11 @@ impl Asked<'_> {
         self.keeper.ensure_open().map(|()| true)
     }
 
-    fn request(&self) -> Request {
+    fn attempt(&self) -> Arc<Attempt> {
         let info = self.keeper.info(self.options.label.clone());
-        Request::new(self.keeper.next_attempt(), self.mode, info)
+        let request = Request::new(self.keeper.next_attempt(), self.mode, info);
+        let (options, gathers) = (Arc::clone(self.options), self.gathers.clone());
+        Attempt::new(self.name.clone(), request, options, gathers, self.joins)
     }
 }
 
@@ -109,9 +111,11 @@ impl Asked<'_> {
 /// ends it. So a dropped future leaves nothing behind.
 pub(super) struct OwnAttempt<'a> {
     keeper: &'a Arc<Keeper>,
-    pub(super) attempt: Attempt,
-    /// What the keeper has for the attempt, once it is registered there.
-    pub(super) mailbox: Option<Arc<Mailbox>>,
+    pub(super) attempt: Arc<Attempt>,
+    /// Whether the keeper knows the attempt.
+    pub(super) is_registered: bool,
+    /// A copy of a request was not answered, as far as is known.
+    pub(super) unanswered: bool,
     /// The place that the store has given the attempt.
     pub(super) place: Option<u64>,
     /// The store may have the attempt, so it must be ended.
@@ -123,30 +127,22 @@ pub(super) struct OwnAttempt<'a> {
 impl<'a> OwnAttempt<'a> {
     /// An attempt that neither the keeper nor the store has yet.
     pub(super) fn new(asked: &Asked<'a>) -> Self {
-        let attempt = Attempt {
-            name: asked.name.clone(),
-            request: asked.request(),
-            options: Arc::clone(asked.options),
-            gathers: asked.gathers.clone(),
-            joins: asked.joins,
-            unanswered: false,
-        };
-        let keeper = asked.keeper;
-        Self { keeper, attempt, mailbox: None, place: None, known: false, in_flight: false }
+        let (keeper, attempt, place) = (asked.keeper, asked.attempt(), None);
+        let [is_registered, unanswered, known, in_flight] = [false; 4];
+        Self { keeper, attempt, is_registered, unanswered, place, known, in_flight }
     }
 
     /// Ends this attempt, and begins with a new one.
-    pub(super) fn renew(&mut self, asked: &Asked<'_>) -> Result<()> {
-        self.clean();
-        self.attempt.request = asked.request();
-        (self.attempt.unanswered, self.place) = (false, None);
+    pub(super) fn renew(&mut self, asked: &Asked<'a>) -> Result<()> {
+        *self = Self::new(asked);
         self.register()
     }
 
     /// Registers the attempt at the keeper before it is sent: its grant may be announced before
     /// the answer that it was queued, and its client may be closed before any answer.
     pub(super) fn register(&mut self) -> Result<()> {
-        self.mailbox = Some(self.keeper.register(&self.attempt)?);
+        self.keeper.register(&self.attempt)?;
+        self.is_registered = true;
         Ok(())
     }
 
@@ -157,7 +153,7 @@ impl<'a> OwnAttempt<'a> {
         now: Instant,
         until: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
-        let Attempt { name, request, options, .. } = &self.attempt;
+        let Attempt { name, request, options, .. } = &*self.attempt;
         let take = Take::new(request.clone(), options.ttl)
             .with_place(self.place)
             .with_once_per(options.once_per);
@@ -176,33 +172,28 @@ impl<'a> OwnAttempt<'a> {
                 (may_be_known && !is_granted_in_vain(error), was_known || may_be_known)
             }
         };
-        self.attempt.unanswered |= is_unanswered;
-        self.known = self.attempt.unanswered || may_be_known;
+        self.unanswered |= is_unanswered;
+        self.known = self.unanswered || may_be_known;
         result
     }
 
-    fn end(&self) -> End {
-        let closes = self.attempt.unanswered || self.in_flight;
-        End::new(self.attempt.request.clone()).with_closes(closes)
+    /// The attempt, and whether a copy of a request was not answered.
+    pub(super) fn asked(&self) -> (&Arc<Attempt>, bool) {
+        (&self.attempt, self.unanswered)
     }
 
-    /// Makes the keeper end the attempt, if the store may have it.
-    fn clean(&mut self) {
-        if self.mailbox.take().is_some() {
-            self.keeper.unregister(self.attempt.request.id);
-        }
-        if std::mem::take(&mut self.known) && !bugs::is_on(Bug::DropWithoutCancel) {
-            let Attempt { name, options, .. } = &self.attempt;
-            self.keeper.clean(name.clone(), self.end(), options.ttl);
-        }
+    /// Whether a copy of a request may still arrive after the attempt has ended.
+    fn closes(&self) -> bool {
+        self.unanswered || self.in_flight
     }
 
     /// Ends the attempt. If this fails, the drop of the attempt leaves the end to the keeper.
     pub(super) async fn end_now(&mut self, until: Instant) -> Result<(), StoreError> {
         if self.known {
-            let (name, action) = (self.attempt.name.clone(), Action::End(self.end()));
+            let Attempt { name, request, .. } = &*self.attempt;
+            let end = End::new(request.clone()).with_closes(self.closes());
+            let end = Operation::On { name: name.clone(), action: Action::End(end) };
             let store = &self.keeper.store;
-            let end = Operation::On { name, action };
             store.execute_at(end, store.now(), Some(until)).await?;
             self.known = false;
         }
@@ -211,13 +202,19 @@ impl<'a> OwnAttempt<'a> {
 
     /// Marks the attempt as ended: the keeper has made a lease of it.
     pub(super) fn finish(&mut self) {
-        (self.known, self.mailbox) = (false, None);
+        (self.known, self.is_registered) = (false, false);
     }
 }
 
 impl Drop for OwnAttempt<'_> {
+    /// Makes the keeper end the attempt, if the store may have it.
     fn drop(&mut self) {
-        self.clean();
+        if self.is_registered {
+            self.keeper.unregister(&self.attempt);
+        }
+        if self.known && !bugs::is_on(Bug::DropWithoutCancel) {
+            self.keeper.clean(&self.attempt, self.closes(), self.attempt.options.ttl);
+        }
     }
 }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{
-    Action, BoxFuture, End, FencingToken, HolderId, Instant, LockName, Request, StoreError,
-    StoreErrorKind,
+    Action, BoxFuture, End, FencingToken, Instant, LockName, StoreError, StoreErrorKind,
 };
 
 use super::Keeper;
+use super::attempt::Attempt;
 use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.
@@ -42,18 +42,28 @@ pub(super) struct Cleanup {
     pub(super) notice: Option<String>,
 }
 
+impl Cleanup {
+    /// Ends an attempt, which the store would give up by itself after the ttl. With `closes`, a
+    /// copy of its requests may still arrive.
+    pub(super) fn of(attempt: &Attempt, closes: bool, now: Instant, ttl: Duration) -> Self {
+        let action = Action::End(End::new(attempt.request.clone()).with_closes(closes));
+        let until = now + ttl.max(CLEANUP_LIFE);
+        Self { name: attempt.name.clone(), action, until, notice: None }
+    }
+}
+
 /// The attempts that were released last, of those that have waited, each with its token.
 #[derive(Debug, Default)]
-pub(super) struct RecentlyEnded(VecDeque<(Request, FencingToken, LockName)>);
+pub(super) struct RecentlyEnded(VecDeque<(Arc<Attempt>, FencingToken)>);
 
 impl Keeper {
     /// Ends an attempt at the store, however often that must be tried, for as long as it matters.
-    pub(crate) fn clean(self: &Arc<Self>, name: LockName, end: End, ttl: Duration) {
-        let until = self.store.now() + ttl.max(CLEANUP_LIFE);
+    pub(crate) fn clean(self: &Arc<Self>, attempt: &Attempt, closes: bool, ttl: Duration) {
+        let cleanup = Cleanup::of(attempt, closes, self.store.now(), ttl);
         let was_running = {
             let mut table = self.table();
             table.unfinished += 1;
-            table.cleanups.push(Cleanup { name, action: Action::End(end), until, notice: None });
+            table.cleanups.push(cleanup);
             std::mem::replace(&mut table.running, true)
         };
         self.wake.notify_one();
@@ -116,50 +126,45 @@ impl Keeper {
 }
 
 impl RecentlyEnded {
-    pub(super) fn add(&mut self, request: &Request, token: FencingToken, name: &LockName) {
+    pub(super) fn add(&mut self, attempt: &Arc<Attempt>, token: FencingToken) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back((request.clone(), token, name.clone()));
+        self.0.push_back((Arc::clone(attempt), token));
     }
 
-    /// The name and the request of an ended attempt that was granted again. A message that is only
-    /// late does not count: it has the token of the ended lease, or a lower one if the holder
-    /// became the writer after the message was sent.
-    pub(super) fn granted_again(
-        &self,
-        id: HolderId,
-        token: FencingToken,
-    ) -> Option<(LockName, Request)> {
-        let (request, own, name) = self.0.iter().rev().find(|(ended, ..)| ended.id == id)?;
-        (token > *own).then(|| (name.clone(), request.clone()))
+    /// The ended attempt with this number, if it was granted again. A message that is only late
+    /// does not count: it has the token of the ended lease, or a lower one if the holder became the
+    /// writer after the message was sent.
+    pub(super) fn granted_again(&self, number: u64, token: FencingToken) -> Option<Arc<Attempt>> {
+        let (ended, own) = self.0.iter().rev().find(|(ended, _)| ended.number() == number)?;
+        (token > *own).then(|| Arc::clone(ended))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use leasehold_core::{ClientId, HolderInfo, Mode};
+    use leasehold_core::{ClientId, HolderId, Mode, Request};
 
     use super::*;
 
-    fn id(attempt: u64) -> HolderId {
-        HolderId { client: ClientId(1), attempt }
-    }
-
     #[test]
     fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
-        let (mut ended, name) = (RecentlyEnded::default(), LockName::new("a").unwrap());
-        let asked = |attempt| Request::new(id(attempt), Mode::Exclusive, HolderInfo::default());
-        let [first, own, other] =
-            [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
-        assert_eq!(ended.granted_again(id(1), other), None);
-        ended.add(&asked(1), own, &name);
-        assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
-        assert_eq!(ended.granted_again(id(1), first), None, "an older one, late");
-        assert_eq!(ended.granted_again(id(1), other), Some((name.clone(), asked(1))));
+        let mut ended = RecentlyEnded::default();
+        let asked = |attempt| {
+            let id = HolderId { client: ClientId(1), attempt };
+            let request = Request::new(id, Mode::Exclusive, Arc::default());
+            Attempt::new("a".parse().unwrap(), request, Arc::default(), None, false)
+        };
+        let token = |number| FencingToken::from_number(number).unwrap();
+        let [first, own, other] = [1, 2, 3].map(token);
+        assert!(ended.granted_again(1, other).is_none());
+        ended.add(&asked(1), own);
+        let is_again = |token| ended.granted_again(1, token).is_some();
+        assert_eq!([first, own, other].map(is_again), [false, false, true], "late, or new");
         for attempt in 0..REMEMBERED as u64 {
-            ended.add(&asked(2 + attempt), own, &name);
+            ended.add(&asked(2 + attempt), own);
         }
-        assert_eq!(ended.granted_again(id(1), other), None, "forgotten in the end");
+        assert!(ended.granted_again(1, other).is_none(), "forgotten in the end");
     }
 }

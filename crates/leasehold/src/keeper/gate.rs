@@ -19,9 +19,9 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
+use super::attempt::Attempt;
 use super::cleanup::Cleanup;
-use super::inbox::Mailbox;
-use super::lease::{Attempt, Held, LeaseState};
+use super::lease::{Held, LeaseState};
 use super::{Keeper, Table};
 use crate::store::Subscription;
 
@@ -157,37 +157,41 @@ impl Keeper {
     /// other callers of its client.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        attempt: &Attempt,
+        attempt: &Arc<Attempt>,
         waits: bool,
         now: Instant,
-    ) -> Result<(Entry, Option<Arc<Mailbox>>)> {
-        let (entered, was_running) = {
+    ) -> Result<Entry> {
+        let (entry, was_running) = {
             let mut table = self.table();
             if table.closed {
                 return Err(Error::Closed);
             }
             let entry = self.entry(&mut table, attempt, waits, now);
-            let mailbox = matches!(entry, Entry::Ask(_)).then(|| table.register(attempt));
-            ((entry, mailbox), std::mem::replace(&mut table.running, true))
+            if matches!(entry, Entry::Ask(_)) {
+                table.register(attempt);
+            }
+            (entry, std::mem::replace(&mut table.running, true))
         };
         if !was_running {
-            self.start().inspect_err(|_| {
-                self.table().calls.remove(&attempt.request.id.attempt);
-            })?;
+            self.start().inspect_err(|_| self.unregister(attempt))?;
         }
-        Ok(entered)
+        Ok(entry)
     }
 
     /// Registers the attempt of a call that had its turn, or that needs another number.
-    pub(crate) fn register(self: &Arc<Self>, attempt: &Attempt) -> Result<Arc<Mailbox>> {
+    pub(crate) fn register(self: &Arc<Self>, attempt: &Arc<Attempt>) -> Result<()> {
         self.ensure_running()?;
         let mut table = self.table();
-        if table.closed { Err(Error::Closed) } else { Ok(table.register(attempt)) }
+        if table.closed {
+            return Err(Error::Closed);
+        }
+        table.register(attempt);
+        Ok(())
     }
 
     /// Forgets the attempt of a call that has ended without a lease.
-    pub(crate) fn unregister(&self, id: HolderId) {
-        self.table().calls.remove(&id.attempt);
+    pub(crate) fn unregister(&self, attempt: &Attempt) {
+        self.table().calls.remove(&attempt.number());
     }
 
     fn entry(
@@ -255,11 +259,11 @@ impl Keeper {
             self.wake.notify_one();
             return Entry::Ask(Some(front));
         };
-        front.take(table, Head::Held { by: state.id.attempt, slice_until });
+        front.take(table, Head::Held { by: state.number(), slice_until });
         state.mark_delivered(now);
         // The answer to a renewal may have come while nobody had the lease.
         renewing.resume(now);
-        let due = table.leases.add(Arc::clone(&state), renewing, None);
+        let due = table.leases.add(Arc::clone(&state), renewing);
         // The release of the lease is not sent.
         table.unfinished -= 1;
         self.wake_by(table, due);
@@ -300,7 +304,7 @@ impl Keeper {
     ) -> Option<Wakeup> {
         let gate = table.gates.by_name.get_mut(&state.name)?;
         let Head::Held { by, slice_until } = gate.head else { return None };
-        if by != state.id.attempt || now >= slice_until {
+        if by != state.number() || now >= slice_until {
             return None;
         }
         let options = Arc::clone(&gate.callers.front()?.options);
@@ -314,17 +318,14 @@ impl Keeper {
     /// The lease of a gate has ended: the next caller asks for another one.
     pub(super) fn lease_ended(self: &Arc<Self>, table: &mut Table, state: &LeaseState) -> Wakeup {
         let head = table.gates.by_name.get(&state.name).map(|gate| gate.head);
-        let is_its = matches!(head, Some(Head::Held { by, .. }) if by == state.id.attempt);
+        let is_its = matches!(head, Some(Head::Held { by, .. }) if by == state.number());
         if is_its { self.advance(table, &state.name) } else { Wakeup::default() }
     }
 }
 
 impl Table {
-    fn register(&mut self, attempt: &Attempt) -> Arc<Mailbox> {
-        let Attempt { name, request, options, .. } = attempt;
-        let mailbox = Mailbox::new(name.clone(), request.clone(), options.ttl);
-        self.calls.insert(request.id.attempt, Arc::clone(&mailbox));
-        mailbox
+    fn register(&mut self, attempt: &Arc<Attempt>) {
+        self.calls.insert(attempt.number(), Arc::clone(attempt));
     }
 
     /// The store has granted a lease to a caller, which has this place at its gate. The gate has
@@ -335,7 +336,7 @@ impl Table {
     pub(super) fn granted(&mut self, attempt: &Attempt, front: &mut Option<Front>, now: Instant) {
         let terms = attempt.terms().filter(|_| !self.gates.slice.is_zero());
         let Some(terms) = terms else { return };
-        let (by, slice_until) = (attempt.request.id.attempt, now + self.gates.slice);
+        let (by, slice_until) = (attempt.number(), now + self.gates.slice);
         let head = Head::Held { by, slice_until };
         match front.take() {
             Some(front) => front.take(self, head),
@@ -371,7 +372,7 @@ impl Gates {
         let gate = self.by_name.get_mut(&state.name);
         let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
         let Head::Held { by, slice_until } = gate.head else { return Some(cleanup) };
-        if by != state.id.attempt {
+        if by != state.number() {
             return Some(cleanup);
         }
         if !std::mem::replace(&mut gate.is_listed, true) {
@@ -386,7 +387,7 @@ impl Gates {
     pub(super) fn end_kept(&mut self, id: HolderId) {
         for name in &self.let_go {
             let kept = self.by_name.get_mut(name).and_then(|gate| gate.let_go.as_mut());
-            if let Some(kept) = kept.filter(|kept| kept.state.id == id) {
+            if let Some(kept) = kept.filter(|kept| kept.state.id() == id) {
                 kept.slice_until = Instant::default();
             }
         }

@@ -10,9 +10,10 @@ use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{Error, Grant, Instant, LossReason, Renewal, Reply, Result};
 
+use super::attempt::Attempt;
 use super::cleanup::{CLEANUP_LIFE, Cleanup};
 use super::gate::{Front, Wakeup};
-use super::lease::{Attempt, Held, LeaseState};
+use super::lease::{Held, LeaseState};
 use super::{Keeper, Table};
 use crate::lost::{End, Signal};
 use crate::replies::{end_notice, may_pass, unexpected_reply};
@@ -38,7 +39,7 @@ impl Keeper {
     /// cancelled the attempt.
     pub(crate) fn grant(
         self: &Arc<Self>,
-        attempt: &Attempt,
+        (attempt, unanswered): (&Arc<Attempt>, bool),
         mut front: Option<Front>,
         (grant, validity): (Grant, Validity),
         now: Instant,
@@ -47,7 +48,7 @@ impl Keeper {
             attempt.options.max_hold.filter(|_| attempt.gathers.is_none()).map(|limit| now + limit);
         let state = {
             let mut table = self.table();
-            table.calls.remove(&attempt.request.id.attempt)?;
+            table.calls.remove(&attempt.number())?;
             table.granted(attempt, &mut front, now);
             let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
             let renewal = if attempt.gathers.is_some() { Renewal::Auto } else { renewal };
@@ -63,8 +64,8 @@ impl Keeper {
             if grant.described {
                 self.listen();
             }
-            let state = LeaseState::new(attempt.clone(), grant, signal, now);
-            let due = table.leases.add(Arc::clone(&state), renewing, attempt.gathers.clone());
+            let state = LeaseState::new(Arc::clone(attempt), unanswered, grant, signal, now);
+            let due = table.leases.add(Arc::clone(&state), renewing);
             self.wake_by(&mut table, due);
             state
         };
@@ -113,7 +114,7 @@ impl Keeper {
             let mut table = self.table();
             let changed = states.into_iter().map(|state| {
                 state.set_ttl(ttl);
-                let due = table.leases.update(state.id, now, |renewing| {
+                let due = table.leases.update(state.id(), now, |renewing| {
                     renewing.set_ttl(now, ttl);
                     renewing.wake_at()
                 });
@@ -161,9 +162,9 @@ impl Keeper {
         let (holder, wakeup) = {
             let mut table = self.table();
             // From here on the lease is not passed on any more.
-            let holder = table.leases.get(state.id).cloned();
+            let holder = table.leases.get(state.id()).cloned();
             let wakeup = holder.as_ref().map(|holder| self.remove(&mut table, holder).1);
-            table.gates.end_kept(state.id);
+            table.gates.end_kept(state.id());
             (holder, wakeup)
         };
         if let Some(holder) = holder {
@@ -226,7 +227,7 @@ impl Keeper {
             return (true, Some(wakeup));
         }
         if state.may_have_waited() {
-            table.ended.add(&state.request, state.grant_token, &state.name);
+            table.ended.add(&state.attempt, state.grant_token);
         }
         let renewing = table.leases.remove(state);
         let was_kept = renewing.is_some();

@@ -1,5 +1,4 @@
-//! The inbox: what the store tells this client, and which call or lease that is for. Each call has
-//! a mailbox there.
+//! The inbox: what the store tells this client, and which call or lease that is for.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,78 +7,15 @@ use std::time::Duration;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::CLAIM_WINDOW;
-use leasehold_core::{
-    Action, BoxFuture, End, FencingToken, Instant, LockName, LossReason, Message, Request,
-    StoreError,
-};
-use tokio::sync::Notify;
+use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::Keeper;
-use super::cleanup::{CLEANUP_LIFE, Cleanup};
+use super::attempt::Told;
 use crate::event::Event;
-use crate::mutex::Mutex;
 use crate::store::Inbox;
 
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-
-/// What a message means for an attempt that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Messages may have been lost, or the client was closed: look again.
-    Ask,
-    /// The store has granted the attempt, at this time by its clock.
-    Granted { token: FencingToken, now_us: u64 },
-}
-
-/// An attempt of a call under way. The keeper knows it by its number.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    name: LockName,
-    request: Request,
-    ttl: Duration,
-    told: Mutex<Option<Told>>,
-    rung: Notify,
-}
-
-impl Mailbox {
-    pub(super) fn new(name: LockName, request: Request, ttl: Duration) -> Arc<Self> {
-        Arc::new(Self { name, request, ttl, told: Mutex::default(), rung: Notify::new() })
-    }
-
-    pub(super) fn tell(&self, told: Told) {
-        {
-            let mut before = self.told.lock();
-            // A gap says less than a grant.
-            if told != Told::Ask || before.is_none() {
-                *before = Some(told);
-            }
-        }
-        self.rung.notify_one();
-    }
-
-    /// What was told since the last call, if anything was.
-    pub(crate) fn take(&self) -> Option<Told> {
-        self.told.lock().take()
-    }
-
-    /// Waits until something is told. Dropping the future loses nothing.
-    pub(crate) async fn next(&self) -> Told {
-        loop {
-            if let Some(told) = self.take() {
-                return told;
-            }
-            self.rung.notified().await;
-        }
-    }
-
-    /// What ends the attempt at the store if its call cannot.
-    pub(super) fn cleanup(&self, now: Instant) -> Cleanup {
-        let action = Action::End(End::new(self.request.clone()).with_closes(true));
-        let until = now + self.ttl.max(CLEANUP_LIFE);
-        Cleanup { name: self.name.clone(), action, until, notice: None }
-    }
-}
 
 /// The receiver for the messages of a client, once the client wants any.
 pub(super) struct Listener {
@@ -109,15 +45,14 @@ impl Keeper {
     pub(super) fn received(self: &Arc<Self>, message: Message) {
         match message {
             Message::Granted { attempt, token, now_us } => {
-                let id = self.id(attempt);
                 let (call, again) = {
                     let table = self.table();
-                    (table.calls.get(&attempt).cloned(), table.ended.granted_again(id, token))
+                    (table.calls.get(&attempt).cloned(), table.ended.granted_again(attempt, token))
                 };
                 if let Some(call) = call {
                     call.tell(Told::Granted { token, now_us });
-                } else if let Some((name, request)) = again {
-                    self.clean(name, End::new(request), CLAIM_WINDOW);
+                } else if let Some(again) = again {
+                    self.clean(&again, false, CLAIM_WINDOW);
                 }
             }
             Message::Revoked { attempt, .. } => {

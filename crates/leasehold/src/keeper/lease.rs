@@ -1,16 +1,17 @@
-//! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
+//! The state of a held lease, which its guards and the keeper share.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderId, HolderInfo, Instant,
-    Keep, LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
+    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderInfo, Instant, Keep,
+    LeaseOptions, LossReason, PassedOn, StoreError,
 };
 
 use super::Keeper;
-use super::polled::Polled;
+use super::attempt::Attempt;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
@@ -29,10 +30,9 @@ debug_as!(Held => |it, f| std::fmt::Debug::fmt(&it.state, f));
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
 pub(crate) struct LeaseState {
-    pub(crate) name: LockName,
-    pub(crate) id: HolderId,
-    /// What every request of the lease says, the same as the acquire.
-    pub(crate) request: Request,
+    /// The attempt that was granted.
+    pub(super) attempt: Arc<Attempt>,
+    /// The options of the present holder, to which the lease may have been passed on.
     pub(crate) options: Arc<LeaseOptions>,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
@@ -102,54 +102,32 @@ pub(super) enum Observed {
 /// lease for 100 ms. Most holders have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
-/// An attempt to get a lease, with the request of its caller.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    pub(crate) name: LockName,
-    pub(crate) request: Request,
-    pub(crate) options: Arc<LeaseOptions>,
-    /// If the call gathers several names, when it was polled last.
-    pub(crate) gathers: Option<Arc<Polled>>,
-    /// The attempt may stand at a gate, with other callers of its client that ask for the same
-    /// lease.
-    pub(crate) joins: bool,
-    /// A copy of its request was not answered, as far as is known.
-    pub(crate) unanswered: bool,
-}
+impl Deref for LeaseState {
+    type Target = Attempt;
 
-impl Attempt {
-    /// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
-    /// store itself. There is none if a lease of this attempt may not be passed on, because an
-    /// option concerns a single grant: a limit of the hold, `once_per`, or renewals by the holder.
-    pub(super) fn terms(&self) -> Option<Duration> {
-        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = *self.options;
-        let joins = self.joins
-            && self.request.mode == Mode::Exclusive
-            && renewal == Renewal::Auto
-            && max_hold.is_none()
-            && min_hold.is_none()
-            && once_per.is_none();
-        joins.then_some(ttl)
+    fn deref(&self) -> &Attempt {
+        &self.attempt
     }
 }
 
 impl LeaseState {
     /// The state of a lease that was granted to an attempt at `now`.
     pub(super) fn new(
-        attempt: Attempt,
+        attempt: Arc<Attempt>,
+        unanswered: bool,
         Grant { token, described, .. }: Grant,
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
-        let Attempt { name, request, options, unanswered, .. } = attempt;
-        let known = described.then(|| Description::new(token, Arc::clone(&request.info)));
+        let options = Arc::clone(&attempt.options);
+        let known = described.then(|| Description::new(token, Arc::clone(&attempt.request.info)));
         let changing = Changing::new(&options, options.ttl, unanswered, known);
         let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
-        Self::of((name, request, token), options, changing, (passed_on, tell_at), signal, now)
+        Self::of((attempt, token), options, changing, (passed_on, tell_at), signal, now)
     }
 
     fn of(
-        (name, request, grant_token): (LockName, Request, FencingToken),
+        (attempt, grant_token): (Arc<Attempt>, FencingToken),
         options: Arc<LeaseOptions>,
         changing: Changing,
         (passed_on, tell_at): (PassedOn, Option<Instant>),
@@ -157,9 +135,7 @@ impl LeaseState {
         now: Instant,
     ) -> Arc<Self> {
         Arc::new(Self {
-            name,
-            id: request.id,
-            request,
+            attempt,
             options,
             granted_at: now,
             signal,
@@ -189,10 +165,9 @@ impl LeaseState {
             let Changing { longest_ttl, unanswered, known, .. } = &*before;
             Changing::new(&options, *longest_ttl, *unanswered, known.clone())
         };
-        let (name, signal) = (self.name.clone(), self.signal.succeeding());
+        let (attempt, signal) = (Arc::clone(&self.attempt), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
-        let request = self.request.clone();
-        Some(Self::of((name, request, token), options, changing, passed_on, signal, now))
+        Some(Self::of((attempt, token), options, changing, passed_on, signal, now))
     }
 
     /// The token of this guard.
@@ -246,7 +221,7 @@ impl LeaseState {
     /// The facts about the lease for observers.
     pub(super) fn facts(&self) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
-        LeaseFacts { holder: self.id, name: &self.name, mode: self.request.mode, label, token }
+        LeaseFacts { holder: self.id(), name: &self.name, mode: self.request.mode, label, token }
     }
 
     /// Changes the label that others see.

@@ -10,7 +10,6 @@ use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
 use super::lease::LeaseState;
-use super::polled::Polled;
 
 /// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
 /// is a hundred calls.
@@ -35,8 +34,6 @@ pub(super) struct Leases {
 struct KeptLease {
     state: Arc<LeaseState>,
     renewing: Renewing,
-    /// If the call gathers other names with this one, when it was polled last.
-    gathers: Option<Arc<Polled>>,
     /// The time at which to report the present holder to the store, if that is still to do.
     tell_at: Option<Instant>,
 }
@@ -64,7 +61,8 @@ impl KeptLease {
 
     /// Whether the caller of the lease is there: it has the lease, or it is polled.
     fn is_wanted(&self, now: Instant) -> bool {
-        self.gathers.as_ref().map_or(self.state.is_delivered(), |polled| polled.is_recent(now))
+        let is_polled = || self.state.gathers.as_ref().is_some_and(|call| call.is_recent(now));
+        self.state.is_delivered() || is_polled()
     }
 
     /// The work that is due for the lease now. A lease that nobody wants is not renewed.
@@ -104,17 +102,12 @@ impl Leases {
     }
 
     /// Adds a lease, and returns when it is due.
-    pub(super) fn add(
-        &mut self,
-        state: Arc<LeaseState>,
-        renewing: Renewing,
-        gathers: Option<Arc<Polled>>,
-    ) -> Instant {
-        let (id, tell_at) = (state.id.attempt, state.tell_at);
-        let entry = KeptLease { state, renewing, gathers, tell_at };
+    pub(super) fn add(&mut self, state: Arc<LeaseState>, renewing: Renewing) -> Instant {
+        let (number, tell_at) = (state.number(), state.tell_at);
+        let entry = KeptLease { state, renewing, tell_at };
         let due = entry.wake_at();
         self.due = self.due.min(due);
-        self.entries.insert(id, entry);
+        self.entries.insert(number, entry);
         due
     }
 
@@ -128,14 +121,14 @@ impl Leases {
 
     /// Whether the table has this lease, and with this holder.
     pub(super) fn keeps(&self, state: &LeaseState) -> bool {
-        self.entries.get(&state.id.attempt).is_some_and(|entry| entry.is_of(state))
+        self.entries.get(&state.number()).is_some_and(|entry| entry.is_of(state))
     }
 
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
         let is_kept = self.keeps(state);
-        let entry = is_kept.then(|| self.entries.remove(&state.id.attempt)).flatten()?;
+        let entry = is_kept.then(|| self.entries.remove(&state.number())).flatten()?;
         Some(entry.renewing)
     }
 
@@ -147,7 +140,7 @@ impl Leases {
         now: Instant,
         next: impl FnOnce() -> Option<Arc<LeaseState>>,
     ) -> Option<(Arc<LeaseState>, Instant)> {
-        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state))?;
+        let entry = self.entries.get_mut(&state.number()).filter(|entry| entry.is_of(state))?;
         if entry.renewing.valid_until() <= now && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
@@ -168,8 +161,7 @@ impl Leases {
             return None;
         }
         for state in states {
-            let Some(entry) = self.entries.get_mut(&state.id.attempt) else { continue };
-            entry.gathers = None;
+            let Some(entry) = self.entries.get_mut(&state.number()) else { continue };
             entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);
@@ -181,7 +173,7 @@ impl Leases {
 
     /// Plans to tell the store at `at` who has a lease, if it still has this holder.
     pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) {
-        let entry = self.entries.get_mut(&state.id.attempt).filter(|entry| entry.is_of(state));
+        let entry = self.entries.get_mut(&state.number()).filter(|entry| entry.is_of(state));
         if let Some(entry) = entry {
             entry.tell_at = Some(at);
             self.due = self.due.min(at);
@@ -224,7 +216,7 @@ impl Leases {
         own: Option<HolderId>,
     ) -> Option<FencingToken> {
         let on_name = self.entries.values().map(|entry| &entry.state);
-        let mut others = on_name.filter(|it| it.name == *name && Some(it.id) != own);
+        let mut others = on_name.filter(|it| it.name == *name && Some(it.id()) != own);
         let blocks = mode.held_up_by(others.clone().map(|other| other.request.mode), is_queued)?;
         others.nth(blocks).map(|other| other.token())
     }

@@ -2,6 +2,7 @@
 //! on to the calls that wait, and finishes what was dropped. The future of each call drives its own
 //! acquire.
 
+mod attempt;
 mod cleanup;
 mod gate;
 mod handle;
@@ -28,13 +29,13 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, SetOnce};
 
+pub(crate) use self::attempt::{Attempt, Told};
 use self::cleanup::{Cleanup, RecentlyEnded};
 use self::gate::Gates;
 pub(crate) use self::gate::{Behind, Entry, Front, Turn, Waiting};
 pub(crate) use self::handle::Handle;
 pub(crate) use self::held::Validity;
-pub(crate) use self::inbox::{Mailbox, Told};
-pub(crate) use self::lease::{Attempt, Held, LeaseState};
+pub(crate) use self::lease::{Held, LeaseState};
 use self::leases::Leases;
 pub(crate) use self::polled::Polled;
 use crate::background;
@@ -88,7 +89,7 @@ struct Table {
     leases: Leases,
     gates: Gates,
     /// The attempts of calls under way, by their numbers.
-    calls: HashMap<u64, Arc<Mailbox>>,
+    calls: HashMap<u64, Arc<Attempt>>,
     cleanups: Vec<Cleanup>,
     /// Cleanups that are queued or under way.
     unfinished: usize,
@@ -276,7 +277,7 @@ impl Keeper {
             let calls = std::mem::take(&mut table.calls);
             for call in calls.values() {
                 table.unfinished += 1;
-                table.cleanups.push(call.cleanup(now));
+                table.cleanups.push(Cleanup::of(call, true, now, call.options.ttl));
             }
             self.wake.notify_one();
             (table.leases.all(), calls, callers)

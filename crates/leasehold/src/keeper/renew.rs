@@ -79,7 +79,7 @@ impl Keeper {
 
     /// The present holder of this lease.
     fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
-        Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
+        Arc::clone(self.table().leases.get(state.id()).unwrap_or(state))
     }
 
     /// Extends the leases whose renewals were granted. Each extension is for the present holder:
@@ -94,14 +94,14 @@ impl Keeper {
         {
             let mut table = self.table();
             for state in renewed {
-                let Some(holder) = table.leases.get(state.id).cloned() else { continue };
+                let Some(holder) = table.leases.get(state.id()).cloned() else { continue };
                 if holder.signal.is_over(now) {
                     over.push(holder);
                     continue;
                 }
                 holder.renewal_succeeded();
                 let valid_until = self.store.valid_until(timed, holder.ttl());
-                let until = table.leases.update(holder.id, now, |renewing| {
+                let until = table.leases.update(holder.id(), now, |renewing| {
                     renewing.succeeded(now, valid_until);
                     renewing.valid_until()
                 });
@@ -132,9 +132,9 @@ impl Keeper {
         let failed: Vec<_> = {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {
-                let holder = Arc::clone(table.leases.get(state.id)?);
+                let holder = Arc::clone(table.leases.get(state.id())?);
                 let is_news = holder.renewal_failed(cause);
-                table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
+                table.leases.update(state.id(), now, |renewing| renewing.failed(now))?;
                 is_news.then_some(holder)
             });
             failed.collect()
@@ -166,7 +166,7 @@ impl Keeper {
         // reclaim.
         let state = &{
             let table = self.table();
-            let Some(holder) = table.leases.get(state.id) else { return Ok(()) };
+            let Some(holder) = table.leases.get(state.id()) else { return Ok(()) };
             holder.expect_late_copies();
             Arc::clone(holder)
         };
@@ -237,7 +237,7 @@ impl Keeper {
                     }
                     match reply {
                         Reply::Kept { .. } => state.described(description),
-                        _ => drop(self.table().leases.update(state.id, now, |renewing| {
+                        _ => drop(self.table().leases.update(state.id(), now, |renewing| {
                             renewing.renew_by(now);
                         })),
                     }

@@ -5,7 +5,6 @@ mod cost;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use leasehold_core::{
     Answer, BoxFuture, ClientId, FakeClock, LossReason, Operation, StoreError, StoreErrorKind,
 };
@@ -33,24 +32,6 @@ impl Store for Mute {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         self.0.inbox(client)
-    }
-}
-
-/// A store whose inboxes never open.
-#[derive(Debug)]
-struct Deaf(Memory);
-
-impl Store for Deaf {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        self.0.execute(operation)
-    }
-
-    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        Box::pin(std::future::pending())
     }
 }
 
@@ -82,15 +63,6 @@ async fn a_keeper_ends_with_its_client_although_its_inbox_cannot_be_opened() {
     drop(client);
     settle().await;
     assert_eq!(Arc::strong_count(&alive), 1);
-}
-
-#[tokio::test]
-async fn a_free_lock_is_acquired_without_waiting_for_the_inbox() {
-    let clock = FakeClock::new();
-    let store = Deaf(Memory::with_clock(clock.clone()));
-    let client = Client::builder().store(store).clock(clock).build().await.unwrap();
-    let acquired = client.mutex("a").acquire().now_or_never();
-    assert!(acquired.is_some_and(|guard| guard.is_ok()));
 }
 
 /// Lets every other task run until it waits for something.
