@@ -144,7 +144,7 @@ pub fn place(url: &str) -> Option<Place> {
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     match Options::of(url)? {
         #[cfg(feature = "file")]
-        Options::File(path) => File::examine(path).await,
+        Options::File(path) => File::examine(&path),
         Options::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
         Options::Postgres(_) => postgres::examine(url).await,

@@ -59,18 +59,16 @@ impl Access {
     /// or may write to it. If `in_group`, any member of the group may own it: nobody else could
     /// have made it.
     pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
-        let (owner, group) = match self.owner {
-            Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),
-            None => (geteuid().as_raw(), None),
-        };
-        let is_of_group = self.mode & GROUP == GROUP && group == Some(side.st_gid);
-        let is_members = is_of_group && in_group || self.mode & OTHERS == OTHERS;
-        if ![0, owner].contains(&side.st_uid) && !is_members {
+        let (owner, group) = self.owner.unwrap_or((geteuid(), Gid::from_raw(side.st_gid)));
+        let is_everybodys = self.mode & OTHERS == OTHERS;
+        let is_groups = self.mode & GROUP == GROUP && group.as_raw() == side.st_gid;
+        let is_users = [0, owner.as_raw()].contains(&side.st_uid) || is_groups && in_group;
+        if !is_users && !is_everybodys {
             return Some(format!("belongs to user {}", side.st_uid));
         }
-        let by_group = side.st_mode & 0o020 != 0 && !is_of_group && self.mode & OTHERS != OTHERS;
-        let by_others = side.st_mode & 0o002 != 0 && self.mode & OTHERS != OTHERS;
-        (by_group || by_others).then(|| "may be written by users who may not write it".to_owned())
+        let strangers = if is_groups { 0o002 } else { 0o022 };
+        let is_open = side.st_mode & strangers != 0 && !is_everybodys;
+        is_open.then(|| "may be written by users who may not write it".to_owned())
     }
 
     /// The mode of a file or a pipe that is made for the database.

@@ -1,95 +1,106 @@
-//! The database of a store: one connection, and its transactions.
+//! The database of a store: how it is opened, and its transactions. Each takes the write lock.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{StoreError, StoreErrorKind};
+use leasehold_core::{Clock, Error, StoreError, StoreErrorKind};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::access::Access;
 use super::disk_space::{self, DatabaseFile, DiskSpace, Reserve};
+use super::error::{FORKED, FULL, REPLACED};
+use super::liveness::Liveness;
+use super::location::Location;
 use super::schema;
 use super::transaction::{FileTransaction, Site};
-use super::users::Files;
+use super::users::{Files, Users};
+use super::write_lock::{Turn, WriteLock};
+use crate::process::PerProcess;
 
 /// The longest wait for other programs that have the database open, such as `sqlite3`: 2 s.
 /// Leasehold's own processes wait for the write lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The length of the log at which it is copied into the database: 2 MiB, half of SQLite's own
-/// default. The copying waits for the disk, so no caller waits for it.
-const LONG_LOG: u64 = 2 << 20;
+/// The length of the log, in pages, at which a commit copies it into the database: 2 MiB, half of
+/// SQLite's own default.
+const LONG_LOG: u32 = 512;
+
+/// This value has a clone for each file store that the process has open.
+static OPEN: PerProcess<Arc<()>> = PerProcess::new();
 
 /// One connection to the database.
 #[derive(Debug)]
 pub(crate) struct Database {
-    site: Arc<Site>,
+    pub(crate) site: Arc<Site>,
+    write_lock: WriteLock,
     connection: Connection,
-    /// The length of the log when it was last copied. It becomes shorter when somebody has written
-    /// to it again.
-    copied: u64,
     /// The files to which the paths led when the database was opened.
-    pub(crate) files: Files,
+    files: Files,
     disk_space: DiskSpace,
-    /// Whether an operation may wait, for another program, or for the disk if the file has to grow.
-    pub(crate) may_wait: bool,
+    /// This field is dropped after the connection: others must not make another database before the
+    /// connection is closed.
+    _users: Users,
+    /// A clone of [`OPEN`], which keeps forked children from opening a file store.
+    _open: Arc<()>,
+    /// The time of the next tidying, by the lease clock.
+    pub(crate) tidy_at_us: u64,
 }
 
 impl Database {
-    /// Opens the database and creates the missing parts. The caller holds the write lock.
-    pub(crate) fn open(site: &Arc<Site>, is_alone: bool) -> Result<Self, StoreError> {
-        let location = &site.location;
-        let failed = |error| location.database_error(error);
-        let file = DatabaseFile::open(&location.database)
-            .map_err(|error| location.io_error("open it", error))?;
-        let mut connection = connect(&location.database).map_err(failed)?;
-        schema::prepare(&mut connection, location)?;
-        let disk_space = DiskSpace::new(&connection, file).map_err(failed)?;
-        let found = Files::at(location);
-        let (files, lengths) = found.map_err(|error| location.io_error("look at it", error))?;
-        let site = Arc::clone(site);
-        let mut database = Self { site, connection, copied: 0, files, disk_space, may_wait: true };
+    /// Opens the database and creates the missing parts.
+    pub(crate) fn open(path: &Path, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let location = Location::check(path)?;
+        refuse_in_child(&location)?;
+        schema::refuse_others_files(&location)?;
+        let access = location.io(Access::of(&location.database))?;
+        location.create_side(access)?;
+        let liveness = Arc::new(Liveness::open(&location, access)?);
+        let write_lock = location.beside(WriteLock::open(liveness.directory(), access))?;
+        let users = location.io(Users::open(&location, &boot))?;
+        let _turn = location.beside(write_lock.lock())?;
+        let are_others = users.agree(&location)?;
+        location.create_database()?;
+        let open = Arc::clone(OPEN.this());
+        let file = location.io(DatabaseFile::open(&location.database))?;
+        let mut connection = location.sql(connect(&location.database))?;
+        schema::prepare(&mut connection, &location)?;
+        access.give_group(&location.log);
+        access.give_group(&location.shared_memory);
+        let disk_space = location.sql(DiskSpace::new(&connection, file))?;
+        let files = location.io(Files::at(&location))?;
+        if !files.has_write_lock(&location.io(write_lock.metadata())?) {
+            return Err(location.error(REPLACED).into());
+        }
+        location.io(users.join(&files))?;
         // SQLite reads and checks all of a log that nobody has open, at some 3 µs a page. If only
         // short commands use the store, each of them finds the log in this state.
-        if is_alone && lengths.log > disk_space::LOG {
-            database.shorten_log()?;
+        if !are_others && files.log > disk_space::LOG {
+            location.sql(copy_log(&connection))?;
         }
-        Ok(database)
+        let site = Arc::new(Site { location, boot, clock, liveness });
+        let (_users, _open, tidy_at_us) = (users, open, 0);
+        Ok(Self { site, write_lock, connection, files, disk_space, _users, _open, tidy_at_us })
     }
 
-    /// Checks that the paths still lead to the open files. A database that was removed or replaced
-    /// must not be used any more: others may have made a new one under its path.
-    fn check_files(&mut self) -> Result<(), StoreError> {
-        let location = &self.site.location;
-        let lengths = self.files.check(location)?;
-        if lengths.log < self.copied {
-            self.copied = 0;
-        }
-        let noted = self.disk_space.note(&self.connection, lengths);
-        noted.map_err(|error| location.database_error(error))
-    }
-
-    /// Whether the paths lead to other files than the open ones, or to none.
-    pub(crate) fn is_replaced(&self) -> bool {
-        let found = self.files.check(&self.site.location);
-        found.is_err_and(|error| error.kind() == StoreErrorKind::Corrupt)
+    /// Takes the write lock: the turn of this process lasts until the value is dropped.
+    pub(crate) fn turn(&self) -> Result<Turn, StoreError> {
+        self.site.location.beside(self.write_lock.lock())
     }
 
     /// Runs `work` in one transaction: all of it is done, or nothing. If there is no room for it at
-    /// first and this may wait, `work` runs again.
+    /// first, `work` runs again.
     pub(crate) fn write<T>(
         &mut self,
         reserve: Reserve,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let patience = if self.may_wait { BUSY_TIMEOUT } else { Duration::ZERO };
-        let set = self.connection.busy_timeout(patience);
-        set.map_err(|error| self.site.location.database_error(error))?;
+        let _turn = self.turn()?;
         self.check_files()?;
         for step in disk_space::STEPS {
             match self.try_write(reserve, &work) {
-                Err(error) if error.kind() == StoreErrorKind::Full && self.may_wait => {}
+                Err(error) if error.kind() == StoreErrorKind::Full => {}
                 done => return done,
             }
             let log = &self.site.location.log;
@@ -97,7 +108,7 @@ impl Database {
             self.check_files()?;
             // A log that was copied starts again from its beginning, and needs no more disk space.
             // If it cannot be copied, the next attempt fails like this one.
-            let _ = self.shorten_log();
+            let _ = copy_log(&self.connection);
             if has_grown.is_none() {
                 break;
             }
@@ -106,39 +117,49 @@ impl Database {
     }
 
     fn try_write<T>(
-        &mut self,
+        &self,
         reserve: Reserve,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let Self { site, connection, disk_space, .. } = self;
-        let failed = |error| site.location.database_error(error);
-        let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begun.map_err(failed)?;
-        if reserve == Reserve::Keep && !disk_space.is_whole(&transaction).map_err(failed)? {
-            return Err(site.location.full());
+        let location = &self.site.location;
+        let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = location.sql(begun)?;
+        if reserve == Reserve::Keep && !location.sql(self.disk_space.is_whole(&transaction))? {
+            return Err(location.error(FULL));
         }
-        let transaction = FileTransaction::new(transaction, site);
+        let transaction = FileTransaction::new(transaction, &self.site);
         let done = work(&transaction)?;
         transaction.commit()?;
         Ok(done)
     }
 
-    pub(crate) fn has_long_log(&self) -> bool {
-        self.disk_space.lengths.log >= LONG_LOG.max(self.copied + 1)
+    /// Checks that the paths still lead to the open files. A database that was removed or replaced
+    /// must not be used any more: others may have made a new one under its path.
+    fn check_files(&mut self) -> Result<(), StoreError> {
+        let location = &self.site.location;
+        let files = self.files.check(location)?;
+        location.sql(self.disk_space.note(&self.connection, &files))
     }
 
-    /// Copies the log into the database (a checkpoint), without delaying writers. Only a log that
-    /// was copied to its end starts again from its beginning.
-    pub(crate) fn shorten_log(&mut self) -> Result<(), StoreError> {
-        self.copied = self.disk_space.lengths.log;
-        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        done.map_err(|error| self.site.location.database_error(error))
+    /// Whether the paths lead to other files than the open ones, or to none.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let found = self.files.check(&self.site.location);
+        found.is_err_and(|error| error.kind() == StoreErrorKind::Corrupt)
     }
+}
+
+/// Refuses to open a store if the parent of this process had one open at the fork. A fork copies
+/// SQLite's view of its file locks, but not the locks. So the child would write without locks and
+/// believe that it has them, and would undo locks that others rely on. No other process would
+/// notice.
+fn refuse_in_child(location: &Location) -> Result<(), StoreError> {
+    let is_open = OPEN.of_parents().any(|open| Arc::strong_count(open) > 1);
+    if is_open { Err(location.error(FORKED)) } else { Ok(()) }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // SQLITE_OPEN_CREATE is missing, because the file exists already, with the right mode. SQLite
-    // need not lock the connection itself, because one thread at a time uses it.
+    // need not lock the connection itself, because one thread uses it.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -147,10 +168,15 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // the last transactions, but never the file's integrity (which OFF would risk). Nothing that
     // matters is lost: a restart ends all leases, and tokens continue from the wall clock.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", LONG_LOG)?;
     // Without this, the last process that closes the database copies the log, and each short
     // command waits for the disk. SQLite would then also remove the log.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // The log is copied by the thread of the store, and not in the middle of a commit.
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
+}
+
+/// Copies the log into the database (a checkpoint). Only a log that was copied to its end starts
+/// again from its beginning.
+pub(crate) fn copy_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::users::{FileId, Lengths, id};
+use super::users::{FileId, Files, id};
 use crate::mutex::Mutex;
 
 /// The number of pages that are set aside: 64, which is 256 KiB. The release of a name takes a few
@@ -54,7 +54,9 @@ pub(crate) enum Reserve {
 pub(crate) struct DiskSpace {
     page: u64,
     file: DatabaseFile,
-    pub(crate) lengths: Lengths,
+    /// The lengths of the database and of its log, in bytes.
+    database: u64,
+    log: u64,
     /// Whether the file has all pages of the database.
     is_long_enough: bool,
 }
@@ -63,27 +65,23 @@ impl DiskSpace {
     pub(crate) fn new(connection: &Connection, file: DatabaseFile) -> rusqlite::Result<Self> {
         number(connection, &format!("PRAGMA journal_size_limit = {LOG}"))?;
         let page = number(connection, "PRAGMA page_size")?;
-        Ok(Self { page, file, lengths: Lengths::default(), is_long_enough: false })
+        Ok(Self { page, file, database: 0, log: 0, is_long_enough: false })
     }
 
     /// Records the present lengths of the files: another process may have made them longer.
-    pub(crate) fn note(
-        &mut self,
-        connection: &Connection,
-        lengths: Lengths,
-    ) -> rusqlite::Result<()> {
-        if lengths.database != self.lengths.database {
-            let pages = lengths.database / self.page;
+    pub(crate) fn note(&mut self, connection: &Connection, files: &Files) -> rusqlite::Result<()> {
+        if files.database != self.database {
+            let pages = files.database / self.page;
             self.is_long_enough = allow_pages(connection, pages)? == pages;
         }
-        self.lengths = lengths;
+        (self.database, self.log) = (files.database, files.log);
         Ok(())
     }
 
     /// Whether no part of the reserve is in use.
     pub(crate) fn is_whole(&self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
         let is_free = number(transaction, "PRAGMA freelist_count")? >= RESERVE;
-        Ok(is_free && self.is_long_enough && self.lengths.log >= LOG)
+        Ok(is_free && self.is_long_enough && self.log >= LOG)
     }
 
     /// Gives the database `step` more free pages, and makes the log long enough. Returns `None` if
@@ -94,7 +92,7 @@ impl DiskSpace {
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(connection, behavior).ok()?;
         let used = number(&transaction, "PRAGMA page_count").ok()?;
-        let pages = used.max(self.lengths.database / self.page) + step;
+        let pages = used.max(self.database / self.page) + step;
         // Once they are committed, they have to be copied.
         grow_file(&OPEN.lock().get(&self.file.0)?.1, pages * self.page).ok()?;
         // Zeros at the end of the log are not part of it.

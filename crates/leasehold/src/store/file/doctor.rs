@@ -3,9 +3,9 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use leasehold_core::{Error, StoreError, StoreErrorKind};
+use leasehold_core::{Error, StoreErrorKind};
 
 use super::access::NEW;
 use super::location::Location;
@@ -18,35 +18,28 @@ const FULL: u64 = 16 << 20;
 /// A disk with less free space than this is nearly full: 256 MiB, a few hours of a busy log file.
 const NEARLY_FULL: u64 = 256 << 20;
 
-/// The rights of users other than the owner: group and others.
-const OTHERS: u32 = 0o077;
-const OTHERS_WRITE: u32 = 0o022;
-const STICKY: u32 = 0o1000;
-
-/// The mode of a file that was made for a group, and for nobody else.
-const FOR_A_GROUP: u32 = 0o660;
-const GROUP_WRITES: u32 = 0o020;
-
 /// Checks a database and the files around it, even if the database does not exist yet.
 ///
 /// # Errors
 ///
 /// If rights are missing or the path is wrong, so that the database cannot be used.
-pub(super) async fn examine(path: PathBuf) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(path: &Path) -> Result<Vec<Finding>, Error> {
+    use StoreErrorKind::{Corrupt, Full, Unsupported, Version};
     let place = format!("file:{}", path.display());
-    let findings = tokio::task::spawn_blocking(move || {
-        findings(&path).or_else(|error| Ok(vec![unusable(&place, error)?]))
-    });
-    findings.await.unwrap_or_else(|_| {
-        let text = "looking at the file was interrupted";
-        Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
-    })
+    match findings(&place, path) {
+        // The store exists and cannot be used.
+        Err(Error::Store(found))
+            if matches!(found.kind(), Corrupt | Full | Unsupported | Version) =>
+        {
+            let (topic, remedy) = (Topic(&place, "version"), "mend that, or name another path");
+            Ok(vec![topic.danger(found.to_string(), "nothing can be locked", remedy)])
+        }
+        findings => findings,
+    }
 }
 
-fn findings(path: &Path) -> Result<Vec<Finding>, Error> {
+fn findings(place: &str, path: &Path) -> Result<Vec<Finding>, Error> {
     let location = Location::check(path)?;
-    let place = format!("file:{}", location.database.display());
-    let failed = |error| location.io_error("look at it", error);
     location.check_rights()?;
     let is_there = location.database.exists();
     if is_there {
@@ -55,50 +48,36 @@ fn findings(path: &Path) -> Result<Vec<Finding>, Error> {
     let what = if is_there { "a database" } else { "not there yet" };
     let found = format!("{what}, on a local file system: its locks hold on this machine only");
     Ok(vec![
-        Topic(&place, "reachable").ok(found),
-        permissions(&place, &location).map_err(failed)?,
-        room(&place, &location).map_err(failed)?,
+        Topic(place, "reachable").ok(found),
+        location.io(permissions(place, &location))?,
+        location.io(room(place, &location))?,
     ])
-}
-
-/// The finding about a store that exists and cannot be used.
-fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
-    use StoreErrorKind::{Corrupt, Full, Unsupported, Version};
-    match &error {
-        Error::Store(found) if matches!(found.kind(), Corrupt | Full | Unsupported | Version) => {
-            let (topic, remedy) = (Topic(place, "version"), "mend that, or name another path");
-            Ok(topic.danger(found.to_string(), "nothing can be locked", remedy))
-        }
-        _ => Err(error),
-    }
 }
 
 /// Checks the permissions: a user who may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
-    let topic = Topic(place, "rights");
-    let around = fs::metadata(location.directory())?;
-    let (mode, group) = fs::metadata(&location.database)
-        .map_or((NEW, around.gid()), |found| (found.mode() & 0o777, found.gid()));
-    let outside = around.mode() & 0o1777;
+    let (topic, directory) = (Topic(place, "rights"), location.directory());
+    let around = fs::metadata(directory)?;
+    let file = fs::metadata(&location.database);
+    let (mode, group) =
+        file.map_or((NEW, around.gid()), |found| (found.mode() & 0o777, found.gid()));
+    let is_for_a_group = mode == 0o660;
     // In the group's own directory the group may write: any of its members may be the one who
     // creates the files beside the database.
-    let is_groups = mode == FOR_A_GROUP && around.gid() == group;
-    let strangers = if is_groups { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
-    Ok(if outside & strangers != 0 && outside & STICKY == 0 {
+    let strangers = if is_for_a_group && around.gid() == group { 0o002 } else { 0o022 };
+    let (outside, is_sticky) = (around.mode() & 0o1777, around.mode() & 0o1000 != 0);
+    Ok(if outside & strangers != 0 && !is_sticky {
         topic.warning(
             format!("others may write its directory (mode {outside:04o})"),
             "others can replace the file; some would then lock in the old one, some in the new one",
-            &format!("chmod go-w {}", location.directory().display()),
+            &format!("chmod go-w {}", directory.display()),
         )
-    } else if mode & OTHERS == 0 || mode == FOR_A_GROUP {
+    } else if mode & 0o077 == 0 || is_for_a_group {
         topic.ok(format!("the file is for its user, or for group {group} (mode {mode:04o})"))
     } else {
         let remedy = format!("chmod go= {0}, or 660 for a group", location.database.display());
-        topic.warning(
-            format!("others may open it (mode {mode:04o})"),
-            "they can end locks",
-            &remedy,
-        )
+        let found = format!("others may open it (mode {mode:04o})");
+        topic.warning(found, "they can end locks", &remedy)
     })
 }
 

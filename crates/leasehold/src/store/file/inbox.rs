@@ -1,6 +1,7 @@
 //! The inbox of one client: the messages from its pipe, and the deaths that concern it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::Arc;
 
@@ -21,7 +22,6 @@ pub(crate) struct FileInbox {
     pipe: PipeReader,
     /// The watched clients; `None` for a client whose death was reported.
     watches: HashMap<ClientId, Option<Sender>>,
-    arrived: VecDeque<Message>,
     /// This field is dropped last: its drop checks whether somebody still has the client's pipe
     /// open.
     liveness: Arc<Liveness>,
@@ -30,75 +30,65 @@ pub(crate) struct FileInbox {
 impl FileInbox {
     pub(crate) fn new(liveness: Arc<Liveness>, client: Arc<LocalClient>) -> io::Result<Self> {
         let pipe = PipeReader::new(client.pipe.try_clone()?);
-        let (watches, arrived) = (HashMap::new(), VecDeque::new());
-        Ok(Self { client, pipe, watches, arrived, liveness })
+        Ok(Self { client, pipe, watches: HashMap::new(), liveness })
     }
 
-    /// Waits for something to happen. After an error, the waiter depends on its polls, as on a file
-    /// system without pipes.
-    async fn wait(&mut self) -> io::Result<()> {
-        self.watch()?;
-        if !self.arrived.is_empty() {
-            return Ok(());
-        }
-        let Self { client, pipe, watches, arrived, .. } = self;
-        let mut broken: FuturesUnordered<_> = watches
-            .iter()
-            .filter_map(|(client, end)| {
-                let end = end.as_ref()?;
-                Some(async move { end.ready(Interest::ERROR).await.map(|_| *client) })
-            })
-            .collect();
-        tokio::select! {
-            line = pipe.next() => {
-                let message = line.and_then(|line| message::decode(&line));
-                arrived.push_back(message.unwrap_or(Message::Gap));
+    /// Waits for a message, or for a death.
+    async fn wait(&mut self) -> io::Result<Message> {
+        loop {
+            if self.watch()? {
+                return Ok(Message::Gap);
             }
-            Some(client) = broken.next() => {
-                let client = client?;
-                drop(broken);
-                // Each death is reported once. If the dead client could not be reaped, because
-                // another process acts for it, asking again would not help.
-                watches.insert(client, None);
-                arrived.push_back(Message::Gap);
+            let Self { client, pipe, watches, .. } = self;
+            let mut broken: FuturesUnordered<_> = watches
+                .iter()
+                .filter_map(|(client, end)| {
+                    let end = end.as_ref()?;
+                    Some(async move { end.ready(Interest::ERROR).await.map(|_| *client) })
+                })
+                .collect();
+            tokio::select! {
+                line = pipe.next() => {
+                    let message = line.and_then(|line| message::decode(&line));
+                    return Ok(message.unwrap_or(Message::Gap));
+                }
+                Some(client) = broken.next() => {
+                    let client = client?;
+                    drop(broken);
+                    // Each death is reported once. If the dead client could not be reaped, because
+                    // another process acts for it, asking again would not help.
+                    watches.insert(client, None);
+                    return Ok(Message::Gap);
+                }
+                () = client.changed.notified() => {}
             }
-            () = client.changed.notified() => {}
         }
-        Ok(())
     }
 
-    /// Watches the clients whose deaths concern this client now, and no others.
-    fn watch(&mut self) -> io::Result<()> {
+    /// Watches the clients whose deaths concern this client now, and no others. Returns whether one
+    /// of them has died before.
+    fn watch(&mut self) -> io::Result<bool> {
         let wanted = self.client.watched();
         self.watches.retain(|client, _| wanted.contains(client));
+        let mut has_died = false;
         for client in wanted {
-            if self.watches.contains_key(&client) {
-                continue;
+            if let Entry::Vacant(watch) = self.watches.entry(client) {
+                let end = self.liveness.writer_to(&client.to_string());
+                has_died |= end.as_ref().err() == Some(&Errno::NXIO);
+                watch.insert(end.ok().map(Sender::from_owned_fd).transpose()?);
             }
-            let watch = match self.liveness.writer_to(&client.to_string()) {
-                Ok(end) => Some(Sender::from_owned_fd(end)?),
-                Err(Errno::NXIO) => {
-                    self.arrived.push_back(Message::Gap);
-                    None
-                }
-                Err(_) => None,
-            };
-            self.watches.insert(client, watch);
         }
-        Ok(())
+        Ok(has_died)
     }
 }
 
 impl Inbox for FileInbox {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async {
-            loop {
-                if let Some(message) = self.arrived.pop_front() {
-                    return message;
-                }
-                if self.wait().await.is_err() {
-                    return std::future::pending().await;
-                }
+            match self.wait().await {
+                Ok(message) => message,
+                // No descriptor is left: the waiter asks now and then.
+                Err(_) => std::future::pending().await,
             }
         })
     }

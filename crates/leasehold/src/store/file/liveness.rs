@@ -14,14 +14,16 @@
 //! A pipe that is *not there* proves nothing, because somebody may have removed it; then the lease
 //! decides. The pipe of a dead client is removed once no record mentions the client any more.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leasehold_core::{ClientId, Message, StoreError};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Notify;
 
@@ -38,16 +40,12 @@ pub(crate) const PAGE: usize = 4096;
 /// client: such a line has less than 128 bytes. A pipe that is too full refuses the line.
 const NEARLY_FULL: usize = PAGE - 128;
 
-/// A pipe that is made to see whether pipes can be made. It is kept, because some file systems take
-/// half a millisecond to make a pipe.
-const TRIAL: &str = "trial";
-
 /// The directory beside the database, and the clients that live in this process.
 #[derive(Debug)]
 pub(crate) struct Liveness {
+    side: PathBuf,
     directory: OwnedFd,
     access: Access,
-    has_pipes: bool,
     clients: Mutex<HashMap<ClientId, Arc<LocalClient>>>,
 }
 
@@ -65,25 +63,12 @@ pub(crate) struct LocalClient {
 
 impl Liveness {
     pub(crate) fn open(location: &Location, access: Access) -> Result<Self, StoreError> {
-        let failed = |error: Errno| location.beside_error(error);
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let directory = open(&location.side, flags, Mode::empty()).map_err(failed)?;
-        access.give(&directory).map_err(|error| location.beside_error(error))?;
-        location.refuse_others_side(&fstat(&directory).map_err(failed)?, access)?;
-        let mut liveness = Self { directory, access, has_pipes: true, clients: Mutex::default() };
-        match liveness.make_pipe(TRIAL) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            // The errors of file systems without special files, such as FAT.
-            Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => liveness.has_pipes = false,
-            Err(error) => return Err(failed(error)),
-        }
-        Ok(liveness)
-    }
-
-    /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
-    /// ends, and waiters depend on asking.
-    pub(crate) fn has_pipes(&self) -> bool {
-        self.has_pipes
+        let directory = location.beside(open(&location.side, flags, Mode::empty()))?;
+        location.beside(access.give(&directory))?;
+        location.refuse_others_side(&location.beside(fstat(&directory))?, access)?;
+        let (side, clients) = (location.side.clone(), Mutex::default());
+        Ok(Self { side, directory, access, clients })
     }
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
@@ -103,20 +88,21 @@ impl Liveness {
     /// Registers a client that this process acts for. The caller holds the write lock, under which
     /// pipes of dead clients are removed. Otherwise this pipe could be removed before it is open,
     /// because it looks like that of a dead client.
-    pub(crate) fn register(&self, id: ClientId) -> io::Result<()> {
-        if !self.has_pipes || self.client(id).is_some() {
-            return Ok(());
+    pub(crate) fn register(&self, id: ClientId) -> io::Result<Arc<LocalClient>> {
+        if let Some(known) = self.client(id) {
+            return Ok(known);
         }
         let name = id.to_string();
         match self.make_pipe(&name) {
             // The pipe exists if another store of this process acts for this client, too.
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
         }
         let pipe = self.open_pipe(&name)?;
         let client = LocalClient { pipe, attempts: Mutex::default(), changed: Notify::new() };
-        self.clients.lock().insert(id, Arc::new(client));
-        Ok(())
+        let client = Arc::new(client);
+        self.clients.lock().insert(id, Arc::clone(&client));
+        Ok(client)
     }
 
     pub(crate) fn client(&self, id: ClientId) -> Option<Arc<LocalClient>> {
@@ -153,11 +139,8 @@ impl Liveness {
     /// reader, no room), the waiter's next ask makes up for it.
     pub(crate) fn send(&self, id: ClientId, message: Message) {
         let Some(text) = message::encode(&message) else { return };
-        let line = text + "\n";
-        if let Some(client) = self.client(id) {
-            let _ = rustix::io::write(&client.pipe, line.as_bytes());
-        } else if let Ok(end) = self.writer_to(&id.to_string()) {
-            let _ = rustix::io::write(&end, line.as_bytes());
+        if let Ok(end) = self.writer_to(&id.to_string()) {
+            let _ = rustix::io::write(&end, (text + "\n").as_bytes());
         }
     }
 
@@ -173,15 +156,10 @@ impl Liveness {
         let _ = unlinkat(&self.directory, pipe, AtFlags::empty());
     }
 
-    #[cfg(not(target_vendor = "apple"))]
-    pub(crate) fn make_pipe(&self, name: &str) -> Result<(), Errno> {
-        rustix::fs::mkfifoat(&self.directory, name, self.access.of_file())
-    }
-
-    /// Apple's systems have had mkfifoat(3) since 2022 only, and rustix does not offer it.
-    #[cfg(target_vendor = "apple")]
-    pub(crate) fn make_pipe(&self, _name: &str) -> Result<(), Errno> {
-        Err(Errno::NOTSUP)
+    /// Makes a pipe. The path is needed because not every system has mkfifoat(3).
+    pub(crate) fn make_pipe(&self, name: &str) -> io::Result<()> {
+        let mode = nix::sys::stat::Mode::from_bits_truncate(self.access.of_file().as_raw_mode());
+        Ok(nix::unistd::mkfifo(&self.side.join(name), mode)?)
     }
 
     /// Opens a pipe that this process has made. From then on, messages reach it, and its client
@@ -239,62 +217,51 @@ impl LocalClient {
 #[derive(Debug)]
 pub(crate) struct PipeReader {
     pipe: OwnedFd,
-    receiver: Option<Receiver>,
-    /// The beginning of a line whose end is not read yet.
-    rest: Vec<u8>,
-    /// The lines that were read; `None` stands for lines that are perhaps missing.
-    lines: VecDeque<Option<String>>,
+    lines: Option<Lines<BufReader<Receiver>>>,
+    /// Lines are perhaps missing after the last one.
+    is_gap: bool,
 }
 
 impl PipeReader {
     pub(crate) fn new(pipe: OwnedFd) -> Self {
-        Self { pipe, receiver: None, rest: Vec::new(), lines: VecDeque::new() }
+        Self { pipe, lines: None, is_gap: false }
     }
 
     /// Waits for the next line; `None` stands for lines that are perhaps missing. If the runtime
-    /// has no I/O driver, or no descriptor is left, nothing arrives, as on a file system without
-    /// pipes.
+    /// has no I/O driver, or no descriptor is left, nothing arrives, and asking has to do.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(line) = self.lines.pop_front() {
-                return line;
-            }
-            if self.read().await.is_err() {
-                return std::future::pending().await;
-            }
+        if std::mem::take(&mut self.is_gap) {
+            return None;
+        }
+        match self.line().await {
+            Ok(Some(line)) => Some(line),
+            Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// Waits for lines and reads them.
-    async fn read(&mut self) -> io::Result<()> {
-        let receiver = match &mut self.receiver {
-            Some(receiver) => receiver,
-            none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
-        };
-        let mut page = [0; PAGE];
-        let length = loop {
-            receiver.readable().await?;
-            match receiver.try_read(&mut page) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => break read?,
+    async fn line(&mut self) -> io::Result<Option<String>> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            none => {
+                let receiver = Receiver::from_owned_fd(self.pipe.try_clone()?)?;
+                none.insert(BufReader::with_capacity(PAGE, receiver).lines())
             }
         };
-        self.rest.extend(&page[..length]);
-        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let whole: Vec<u8> = self.rest.drain(..end).collect();
-        let text = String::from_utf8_lossy(&whole);
-        self.lines.extend(text.lines().map(|line| Some(line.to_owned())));
-        self.lines.extend((length >= NEARLY_FULL).then_some(None));
-        Ok(())
+        let line = lines.next_line().await?;
+        let rest = lines.get_ref().buffer().len();
+        self.is_gap = line.as_ref().is_some_and(|line| line.len() + rest >= NEARLY_FULL);
+        Ok(line)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -302,16 +269,21 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         rustix::io::ioctl_fionbio(&reader, true).unwrap();
         let mut reader = PipeReader::new(reader);
-        let mut read = async |bytes: &[u8]| {
-            rustix::io::write(&writer, bytes).unwrap();
-            reader.read().await.unwrap();
-            Vec::from(std::mem::take(&mut reader.lines))
-        };
+        let write = |text: &str| assert!(rustix::io::write(&writer, text.as_bytes()).is_ok());
         let line = |text: &str| Some(text.to_owned());
-        assert_eq!(read(b"one\n\ntwo\nth").await, [line("one"), line(""), line("two")]);
-        assert_eq!(read(b"re").await, []);
-        assert_eq!(read(b"e\n").await, [line("three")]);
-        let long = "x".repeat(NEARLY_FULL - 1);
-        assert_eq!(read(format!("{long}\n").as_bytes()).await, [line(&long), None]);
+        write("one\n\ntwo\nth");
+        for expected in ["one", "", "two"] {
+            assert_eq!(reader.next().await, line(expected));
+        }
+        // What was read of a line outlives the future that read it.
+        assert_eq!(reader.next().now_or_never(), None);
+        write("ree\n");
+        assert_eq!(reader.next().await, line("three"));
+        let long = "x".repeat(NEARLY_FULL);
+        write(&format!("{long}\n"));
+        assert_eq!(reader.next().await, line(&long));
+        assert_eq!(reader.next().await, None);
+        write("four\n");
+        assert_eq!(reader.next().await, line("four"));
     }
 }

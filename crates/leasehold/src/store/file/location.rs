@@ -55,15 +55,17 @@ impl Location {
             PathBuf::from(path)
         };
         let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
-        if let Err(error) = fs::symlink_metadata(&side)
-            && error.kind() == io::ErrorKind::InvalidFilename
-        {
-            return Err(unusable(path, parent, error));
-        }
         let write_lock = side.join(write_lock::FILE_NAME);
         let location = Self { database, log, shared_memory, side, write_lock };
         location.refuse_network()?;
-        location.refuse_second_path()?;
+        let has_links = fs::metadata(&location.database).is_ok_and(|found| found.nlink() > 1);
+        if has_links || is_mounted_alone(&location.database) {
+            // Each path would have its own log, and see its own locks only.
+            let what = " has hard links, or is mounted as a single file, and locks by one path are \
+                        not seen by the other: leave one path and use symbolic links, or mount the \
+                        directory that it is in";
+            return Err(location.error((StoreErrorKind::Unsupported, what)).into());
+        }
         Ok(location)
     }
 
@@ -76,37 +78,22 @@ impl Location {
     pub(crate) fn check_rights(&self) -> Result<(), StoreError> {
         let of_file = Right::READ_OK | Right::WRITE_OK;
         let ask = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
-        match ask(&self.database, of_file) {
+        self.io(match ask(&self.database, of_file) {
             Err(Errno::NOENT) => ask(self.directory(), of_file | Right::EXEC_OK),
             found => found,
-        }
-        .map_err(|error| self.io_error("use it", error))
+        })
     }
 
     /// Refuses a network file system: locks and shared memory do not reach across machines,
     /// although they seem to on most network file systems.
     fn refuse_network(&self) -> Result<(), StoreError> {
-        let kind = network_file_system(self.directory());
-        let kind = kind.map_err(|error| self.io_error("look at its file system", error))?;
+        let kind = self.io(network_file_system(self.directory()))?;
         let Some(kind) = kind else { return Ok(()) };
         let what = format!(
             " is on {kind}, where locks of other machines may not be seen: name a path on a local \
              disk, or use a server (redis://…)"
         );
-        Err(self.error(StoreErrorKind::Unsupported, what))
-    }
-
-    /// Refuses a second path to the same database: each path would have its own log, and see its
-    /// own locks only.
-    fn refuse_second_path(&self) -> Result<(), StoreError> {
-        let found = fs::metadata(&self.database);
-        if !found.is_ok_and(|found| found.nlink() > 1) && !is_mounted_alone(&self.database) {
-            return Ok(());
-        }
-        let what = " has hard links, or is mounted as a single file, and locks by one path are not \
-                    seen by the other: leave one path and use symbolic links, or mount the \
-                    directory that it is in";
-        Err(self.error(StoreErrorKind::Unsupported, what))
+        Err(self.error((StoreErrorKind::Unsupported, what)))
     }
 
     /// Refuses the directory beside the database if another user owns it, or if somebody may write
@@ -119,7 +106,7 @@ impl Location {
              name a path in a directory that others cannot write to",
             self.side.display()
         );
-        Err(self.error(StoreErrorKind::Denied, what))
+        Err(self.error((StoreErrorKind::Denied, what)))
     }
 
     /// The finding about a database of another user in a directory where all users may create
@@ -140,31 +127,26 @@ impl Location {
 
     /// Creates the directory beside the database, for the users of the database, if it does not
     /// exist. Several processes may do so at the same time.
+    ///
+    /// The directory is renamed into place with the write lock's file already in it. Otherwise
+    /// processes of other users that come while it is being made would be refused.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         if self.side.exists() {
             return Ok(());
         }
-        match self.try_create_side(access) {
-            // Another process was faster.
-            Err(_) if self.side.exists() => Ok(()),
-            made => made.map_err(|error| {
-                self.io_error(&format!("make {} beside it", self.side.display()), error)
-            }),
-        }
-    }
-
-    /// The directory is renamed into place with the write lock's file already in it. Otherwise
-    /// processes of other users that come while it is being made would be refused.
-    fn try_create_side(&self, access: Access) -> io::Result<()> {
         let number = RandomState::new().hash_one(());
         let new = self.directory().join(format!(".leasehold-{number:016x}"));
-        fs::DirBuilder::new().mode(0o700).create(&new)?;
-        let made = fs::File::open(&new).and_then(|directory| {
+        let made = fs::DirBuilder::new().mode(0o700).create(&new).and_then(|()| {
+            let directory = fs::File::open(&new)?;
             access.give(&directory)?;
             WriteLock::open(directory.as_fd(), access)?;
             fs::rename(&new, &self.side)
         });
-        made.inspect_err(|_| drop(fs::remove_dir_all(&new)))
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&new);
+        }
+        // Another process may have been faster.
+        if self.side.exists() { Ok(()) } else { self.io(made) }
     }
 
     /// Creates an empty database if there is none. An existing database is not even opened: closing
@@ -172,10 +154,8 @@ impl Location {
     pub(crate) fn create_database(&self) -> Result<(), StoreError> {
         let mut options = fs::OpenOptions::new();
         match options.write(true).create_new(true).mode(NEW).open(&self.database) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(self.io_error("create it", error))
-            }
-            Ok(_) | Err(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => self.io(created.map(drop)),
         }
     }
 }
@@ -259,9 +239,6 @@ mod tests {
             (format!("{here}/file/locks.db"), "name another"),
             (format!("{here}/file/below/locks.db"), "name another"),
             (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
-            (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
-            // The file could be created, but the files beside it could not.
-            (format!("{here}/{}", "f".repeat(250)), "name a shorter path"),
             (format!("{here}/loop/locks.db"), "name another"),
             ("/dev/null".into(), "name another"),
         ] {

@@ -7,12 +7,11 @@
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
 //! | `PATH.clients/gate` | the write lock of the database: [`write_lock`] |
-//! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
 //! | `PATH.clients/<32 hex>` | a pipe per living client: [`liveness`] |
 //! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name: [`subscription`] |
 //!
-//! All these files have the mode and the group of `PATH`: see [`access`]. Callers execute
-//! their operations, and a [`thread`] those that have to wait.
+//! All these files have the mode and the group of `PATH`: see [`access`]. A [`thread`] executes the
+//! operations.
 
 mod access;
 mod database;
@@ -27,6 +26,7 @@ mod reap;
 mod schema;
 mod subscription;
 mod thread;
+mod tidy;
 mod transaction;
 mod users;
 mod write_lock;
@@ -34,7 +34,7 @@ mod write_lock;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leasehold_core::{
@@ -48,11 +48,6 @@ use self::thread::Executor;
 pub use self::transaction::FileTransaction;
 use super::{Capabilities, Finding, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
-
-/// The warning that there are no pipes, its risk and its remedy.
-const NO_PIPES: &str = "no named pipes can be made beside the database: a dead process is \
-                        noticed when its lease ends, and a release within a second: use another \
-                        file system";
 
 /// The boot id, which the kernel draws anew at each start of the machine. (random(4))
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -70,8 +65,7 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 /// hangs.
 ///
 /// The store distinguishes one start of the machine from another only on Linux. On other systems, a
-/// lease may outlive a restart by its ttl. On Apple's systems, a dead process is noticed only when
-/// its lease ends.
+/// lease may outlive a restart by its ttl.
 ///
 /// All processes must see the same file with the same clock. So the store refuses hard links, and a
 /// file that is mounted alone (mount its directory). It also refuses a process whose boot id or
@@ -126,8 +120,8 @@ impl File {
     }
 
     /// Checks a store for faults that would break a promise. Creates nothing.
-    pub(super) async fn examine(path: PathBuf) -> Result<Vec<Finding>, Error> {
-        doctor::examine(path).await
+    pub(super) fn examine(path: &Path) -> Result<Vec<Finding>, Error> {
+        doctor::examine(path)
     }
 
     /// Opens a database on the given clock, in the given start of the machine.
@@ -171,9 +165,9 @@ impl File {
         &self.executor.site.liveness
     }
 
-    /// The error for trouble with the pipes beside the database.
-    fn beside_error(&self, error: io::Error) -> StoreError {
-        self.executor.site.location.beside_error(error)
+    /// The result of a system call on the pipes beside the database.
+    fn beside<T>(&self, result: io::Result<T>) -> Result<T, StoreError> {
+        self.executor.site.location.beside(result)
     }
 }
 
@@ -199,7 +193,7 @@ fn boot() -> Result<String, StoreError> {
 
 impl Store for File {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { wakes: self.liveness().has_pipes(), ..Capabilities::OF_RECORDS }
+        Capabilities::OF_RECORDS
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
@@ -208,26 +202,21 @@ impl Store for File {
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move {
-            self.executor.register(client).await?;
+            let client = self.executor.register(client).await?;
             let liveness = self.liveness();
-            let Some(client) = liveness.client(client) else { return Ok(Box::new(Silent) as _) };
             let inbox = FileInbox::new(Arc::clone(liveness), client);
-            Ok(Box::new(inbox.map_err(|error| self.beside_error(error))?) as _)
+            Ok(Box::new(self.beside(inbox)?) as _)
         })
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let told = subscription::publish(self.liveness(), name, message);
-        Box::pin(async move { told.map_err(|error| self.beside_error(error)) })
+        Box::pin(async move { self.beside(told) })
     }
 
     fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
-        let liveness = self.liveness();
-        let listening = liveness.has_pipes().then(|| subscription::subscribe(liveness, name));
-        Box::pin(async move {
-            let news = listening.transpose().map_err(|error| self.beside_error(error))?;
-            Ok(news.map(|news| Box::new(news) as _))
-        })
+        let news = subscription::subscribe(self.liveness(), name);
+        Box::pin(async move { Ok(Some(Box::new(self.beside(news)?) as _)) })
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
@@ -243,17 +232,7 @@ impl Store for File {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let no_pipes = (!self.liveness().has_pipes()).then(|| NO_PIPES.to_owned());
-        no_pipes.into_iter().chain(self.executor.site.location.others_database()).collect()
-    }
-}
-
-/// The inbox on a file system without pipes, in which nothing arrives.
-struct Silent;
-
-impl Inbox for Silent {
-    fn next(&mut self) -> BoxFuture<'_, leasehold_core::Message> {
-        Box::pin(std::future::pending())
+        self.executor.site.location.others_database().into_iter().collect()
     }
 }
 

@@ -37,10 +37,6 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
         let why = format!("`~` stands for no directory in a store URL: write file:$HOME{rest}");
         return Err(invalid(why));
     }
-    if path.is_empty() || path.ends_with('/') {
-        let why = format!("file:{path} names no file: write file:PATH, as in file:locks.db");
-        return Err(invalid(why));
-    }
     Ok(path)
 }
 

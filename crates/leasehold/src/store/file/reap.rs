@@ -40,7 +40,10 @@ fn reap_dead_clients(
     liveness: &Liveness,
 ) -> Vec<Addressed> {
     let (mut messages, mut seen) = (Vec::new(), Vec::new());
-    let mut holders = holders(record, now);
+    let mut holders = record.holders();
+    // If there are more than a step can check, each step begins at another one.
+    let start = now.lease_us as usize % holders.len().max(1);
+    holders.rotate_left(start);
     while seen.len() < LOOK_BOUND {
         let head = record.queue.values().next().map(|waiter| waiter.request.id.client);
         let head = head.filter(|client| !seen.contains(client));
@@ -56,18 +59,6 @@ fn reap_dead_clients(
         }
     }
     messages
-}
-
-/// The clients that hold a lease. If there are more than a step can check, each step begins at
-/// another one.
-fn holders(record: &Record, now: Now) -> Vec<ClientId> {
-    let mut holders = record.holders();
-    if holders.len() > LOOK_BOUND {
-        let start = now.lease_us as usize % holders.len();
-        holders.rotate_left(start);
-        holders.truncate(LOOK_BOUND);
-    }
-    holders
 }
 
 /// Tells a client of this process what an attempt of it has become, and whose deaths concern it.

@@ -1,8 +1,9 @@
 //! The tables of the database, and the release that made them.
 
-use leasehold_core::{StoreError, StoreErrorKind};
+use leasehold_core::StoreError;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::error::OTHER_PROGRAM;
 use super::location::Location;
 
 /// The layout of the tables that this release reads and writes.
@@ -21,36 +22,33 @@ const TABLES: &str = "
     INSERT INTO number VALUES ('counter', 0), ('tidy_at_us', 0);
 ";
 
+/// The marks of the database, and the number of its tables.
+const STATE: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version";
+
 /// Creates the tables in an empty database. Refuses a database that is not ours, or of another
 /// release.
 pub(crate) fn prepare(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
-    let failed = |error| location.database_error(error);
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let behavior = TransactionBehavior::Immediate;
+    let transaction = location.sql(connection.transaction_with_behavior(behavior))?;
     if is_prepared(&transaction, location)? {
         return Ok(());
     }
-    transaction.execute_batch(TABLES).map_err(failed)?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-    transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
-    transaction.commit().map_err(failed)
+    let marks =
+        format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};");
+    location.sql(transaction.execute_batch(&[TABLES, &marks].concat()))?;
+    location.sql(transaction.commit())
 }
 
 /// Whether the tables exist. Refuses a database that is not ours, or of another release.
 fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, StoreError> {
-    let failed = |error| location.database_error(error);
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0));
-    let version = number("PRAGMA user_version").map_err(failed)?;
-    let application = number("PRAGMA application_id").map_err(failed)?;
-    let tables = number("SELECT count(*) FROM sqlite_schema").map_err(failed)?;
-    if (version, application, tables) == (0, 0, 0) {
-        return Ok(false);
+    let found = connection.query_row(STATE, [], |row| row.try_into());
+    match location.sql(found)? {
+        (0, 0, 0) => Ok(false),
+        (APPLICATION_ID, VERSION, _) => Ok(true),
+        (APPLICATION_ID, version, _) => Err(location.other_version(version)),
+        (_, _, _) => Err(location.error(OTHER_PROGRAM)),
     }
-    if application != APPLICATION_ID {
-        let what = " is a database of another program: name another path";
-        return Err(location.error(StoreErrorKind::Corrupt, what));
-    }
-    if version == VERSION { Ok(true) } else { Err(location.other_version(version)) }
 }
 
 /// Refuses a file that exists, was never used as a store and cannot become one. This check comes
@@ -70,7 +68,6 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
 
 /// Checks a database without changing it: refuses what opening it would refuse.
 pub(crate) fn check_read_only(location: &Location) -> Result<(), StoreError> {
-    let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = if location.log.exists() && location.shared_memory.exists() {
         Connection::open_with_flags(&location.database, flags)
@@ -81,5 +78,5 @@ pub(crate) fn check_read_only(location: &Location) -> Result<(), StoreError> {
         let path: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
         Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)
     };
-    is_prepared(&opened.map_err(failed)?, location).map(drop)
+    is_prepared(&location.sql(opened)?, location).map(drop)
 }

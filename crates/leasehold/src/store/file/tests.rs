@@ -29,7 +29,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// The time after which a lease of [`TTL`] has ended.
 const OVER: Duration = TTL.saturating_add(Duration::from_millis(1));
 
-const TIDY_INTERVAL: Duration = Duration::from_micros(transaction::TIDY_INTERVAL_US);
+const TIDY_INTERVAL: Duration = Duration::from_micros(tidy::INTERVAL_US);
 
 /// How long a test waits for anything: 60 s, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -412,7 +412,7 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
     let write_lock = place.write_lock();
-    let guard = write_lock.lock(true).unwrap();
+    let guard = write_lock.lock().unwrap();
     waits_until(&store, || drop(guard)).await;
     let program = Connection::open(place.path()).unwrap();
     program.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -424,7 +424,7 @@ fn opening_gives_up_behind_a_process_that_is_stopped_in_its_transaction() {
     let place = Place::new();
     drop(place.open());
     let write_lock = place.write_lock();
-    let stopped = write_lock.lock(true).unwrap();
+    let stopped = write_lock.lock().unwrap();
     let Error::Store(error) = place.refusal() else { panic!("not of the store") };
     drop(stopped);
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");

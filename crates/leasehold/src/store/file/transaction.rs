@@ -15,7 +15,6 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use leasehold_core::model::{Outcome, Record, Records, UnreadableRecord};
 use leasehold_core::{
@@ -24,7 +23,7 @@ use leasehold_core::{
 };
 use rusqlite::{OptionalExtension, Params, Transaction};
 
-use super::liveness::Liveness;
+use super::liveness::{Liveness, LocalClient};
 use super::location::Location;
 use super::reap;
 
@@ -41,15 +40,7 @@ const WRITE: &str = "INSERT INTO lock VALUES (?1, ?2, ?3)
 const DELETE: &str = "DELETE FROM lock WHERE name = ?1";
 const ROWS: &str = "SELECT name, record, boot FROM lock WHERE name >= ?1 ORDER BY name";
 
-/// The interval at which what dead processes have left is removed, by the process that comes first:
-/// 2 min.
-pub(crate) const TIDY_INTERVAL_US: u64 = 120_000_000;
-
-/// The number of rows that one transaction reads: 256, so that tidying keeps others waiting hardly
-/// longer than an ordinary request does.
-const TIDY_ROWS: usize = 256;
-
-/// What all transactions of a store have in common.
+/// What the thread of a store and its callers have in common.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) location: Location,
@@ -57,8 +48,6 @@ pub(crate) struct Site {
     pub(crate) boot: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) liveness: Arc<Liveness>,
-    /// The number of jobs for the thread of the store.
-    pub(crate) queued: AtomicUsize,
 }
 
 impl Site {
@@ -67,13 +56,11 @@ impl Site {
     }
 
     /// Registers a client of this process as alive. The caller holds the write lock.
-    pub(crate) fn register(&self, client: ClientId) -> Result<(), StoreError> {
-        let registered = self.liveness.register(client);
-        registered.map_err(|error| self.location.io_error("make a pipe beside it", error))
+    pub(crate) fn register(&self, client: ClientId) -> Result<Arc<LocalClient>, StoreError> {
+        self.location.beside(self.liveness.register(client))
     }
 
-    /// Sends the messages after the commit, and without the write lock: a client that is woken
-    /// takes the write lock immediately.
+    /// Sends the messages of a transaction.
     pub(crate) fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
         for (client, message) in messages {
             self.liveness.send(client, message);
@@ -108,7 +95,7 @@ impl FileTransaction<'_> {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.transaction).map_err(|error| self.site.location.database_error(error))
+        self.site.location.sql(work(&self.transaction))
     }
 }
 
@@ -118,17 +105,17 @@ impl<'a> FileTransaction<'a> {
     }
 
     pub(crate) fn commit(self) -> Result<(), StoreError> {
-        let location = &self.site.location;
-        self.transaction.commit().map_err(|error| match location.database_error(error) {
-            full if full.kind() == StoreErrorKind::Full => full,
+        let committed = self.site.location.sql(self.transaction.commit());
+        committed.map_err(|error| match error.kind() {
+            StoreErrorKind::Full => error,
             // It is unknown whether the commit has taken effect.
-            other => other.maybe_executed(),
+            _ => error.maybe_executed(),
         })
     }
 
     /// Edits the record of a name, and the counter. An edit that fails leaves both as they are. A
     /// record that is empty has no row.
-    fn edit<T>(
+    pub(crate) fn edit<T>(
         &self,
         name: &LockName,
         work: impl FnOnce(&mut Record, &mut u64) -> Result<T, StoreError>,
@@ -159,27 +146,25 @@ impl<'a> FileTransaction<'a> {
 
     /// Calls `visit` with each name from `first` on, and with its record unless that is damaged,
     /// until `visit` has seen enough.
-    fn each_row(
+    pub(crate) fn each_row(
         &self,
         first: &str,
         mut visit: impl FnMut(&LockName, Option<&Record>) -> bool,
     ) -> Result<(), StoreError> {
-        let failed = |error| self.site.location.database_error(error);
-        let mut statement = self.transaction.prepare_cached(ROWS).map_err(failed)?;
-        let mut rows = statement.query([first]).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            // This is not a name of ours: it belongs to the program that put it there.
-            let Ok(name) = LockName::new(row.get::<_, String>(0).map_err(failed)?) else {
-                continue;
-            };
-            let text: String = row.get(1).map_err(failed)?;
-            let boot: String = row.get(2).map_err(failed)?;
-            let record = self.decode(&name, &text, &boot);
-            if !visit(&name, record.as_ref().ok()) {
-                break;
+        self.sql(|transaction| {
+            let mut statement = transaction.prepare_cached(ROWS)?;
+            let mut rows = statement.query([first])?;
+            while let Some(row) = rows.next()? {
+                let (name, text, boot): (String, String, String) = row.try_into()?;
+                // A name that is not of ours belongs to the program that put it there.
+                let Ok(name) = LockName::new(name) else { continue };
+                let record = self.decode(&name, &text, &boot);
+                if !visit(&name, record.as_ref().ok()) {
+                    break;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn run(&self, sql: &str, parameters: impl Params) -> Result<(), StoreError> {
@@ -205,7 +190,7 @@ impl<'a> FileTransaction<'a> {
     }
 
     /// A number that the store keeps; zero before it is set.
-    fn number(&self, name: &str) -> Result<u64, StoreError> {
+    pub(crate) fn number(&self, name: &str) -> Result<u64, StoreError> {
         let value = self.sql(|transaction| {
             let sql = "SELECT value FROM number WHERE name = ?1";
             let mut statement = transaction.prepare_cached(sql)?;
@@ -218,49 +203,10 @@ impl<'a> FileTransaction<'a> {
         })
     }
 
-    fn set_number(&self, name: &str, value: u64) -> Result<(), StoreError> {
+    pub(crate) fn set_number(&self, name: &str, value: u64) -> Result<(), StoreError> {
         // The database's integers are signed.
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.run("INSERT OR REPLACE INTO number VALUES (?1, ?2)", (name, value))
-    }
-
-    /// Whether tidying is due. If it is, this process has to do it, because the next time is set.
-    pub(crate) fn claim_tidying(&self) -> Result<bool, StoreError> {
-        let (now_us, at_us) = (self.now.lease_us, self.number("tidy_at_us")?);
-        // A time that is too far away was set before the last start of the machine, which has reset
-        // the clock.
-        let is_later = (now_us + 1..=now_us + TIDY_INTERVAL_US).contains(&at_us);
-        if !is_later {
-            self.set_number("tidy_at_us", now_us + TIDY_INTERVAL_US)?;
-        }
-        Ok(!is_later)
-    }
-
-    /// Ends the leases and the places of dead clients, and drops what has ended. Returns the name
-    /// after which to continue, and the messages to send.
-    pub(crate) fn tidy(
-        &self,
-        from: &str,
-        dead: &[ClientId],
-    ) -> Result<(Option<String>, Vec<Addressed>), StoreError> {
-        let mut names = Vec::new();
-        self.each_row(from, |name, record| {
-            if name.as_str() != from {
-                // A damaged record is left as it is: a caller that asks for it gets the error.
-                names.push((name.clone(), record.is_some()));
-            }
-            names.len() < TIDY_ROWS
-        })?;
-        let next = names.last().filter(|_| names.len() == TIDY_ROWS);
-        let next = next.map(|(name, _)| name.as_str().to_owned());
-        let mut messages = Vec::new();
-        for (name, _) in names.iter().filter(|(_, is_sound)| *is_sound) {
-            messages.extend(self.edit(name, |record, counter| {
-                record.expire(self.now);
-                Ok(reap::end_dead(record, counter, self.now, dead))
-            })?);
-        }
-        Ok((next, messages))
     }
 }
 

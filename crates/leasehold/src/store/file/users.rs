@@ -16,19 +16,18 @@ use std::os::unix::fs::MetadataExt as _;
 use leasehold_core::StoreError;
 use rustix::fs::{Mode, OFlags, open};
 
+use super::error::{OTHER_CLOCK, REPLACED};
 use super::location::Location;
 
 /// The identity of a file among all files that exist.
 pub(crate) type FileId = (u64, u64);
 
-/// The files that the paths of a store lead to: the database, its log, its shared memory and the
-/// file of the write lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Files([FileId; 4]);
-
-/// The lengths of two of the files, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lengths {
+/// The files that the paths of a store lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Files {
+    /// The database, its log, its shared memory and the file of the write lock.
+    ids: [FileId; 4],
+    /// The lengths of the database and of its log, in bytes.
     pub(crate) database: u64,
     pub(crate) log: u64,
 }
@@ -37,31 +36,29 @@ impl Files {
     /// # Cost
     ///
     /// Four system calls, some 3 µs.
-    pub(crate) fn at(location: &Location) -> io::Result<(Self, Lengths)> {
+    pub(crate) fn at(location: &Location) -> io::Result<Self> {
         let Location { database, log, shared_memory, write_lock, .. } = location;
         let (database, log) = (metadata(database)?, metadata(log)?);
         let (shared_memory, write_lock) = (metadata(shared_memory)?, metadata(write_lock)?);
-        let lengths = Lengths { database: database.len(), log: log.len() };
-        Ok((Self([database, log, shared_memory, write_lock].map(|found| id(&found))), lengths))
+        let ids = [&database, &log, &shared_memory, &write_lock].map(id);
+        Ok(Self { ids, database: database.len(), log: log.len() })
     }
 
     /// Looks at the paths again, and refuses other files than these.
-    pub(crate) fn check(&self, location: &Location) -> Result<Lengths, StoreError> {
+    pub(crate) fn check(&self, location: &Location) -> Result<Self, StoreError> {
         match Self::at(location) {
-            Ok((files, lengths)) if files == *self => Ok(lengths),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(location.io_error("look at it", error))
-            }
-            Ok(_) | Err(_) => Err(location.replaced()),
+            Ok(files) if files.ids == self.ids => Ok(files),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => location.io(Err(error)),
+            Ok(_) | Err(_) => Err(location.error(REPLACED)),
         }
     }
 
     pub(crate) fn has_write_lock(&self, found: &Metadata) -> bool {
-        self.0[3] == id(found)
+        self.ids[3] == id(found)
     }
 
     fn text(&self) -> String {
-        format!("files {:?}", self.0.map(|(_, number)| number))
+        format!("files {:?}", self.ids.map(|(_, number)| number))
     }
 }
 
@@ -97,18 +94,15 @@ impl Users {
     /// leases must run on the clock of this process. Returns whether there are others, in this
     /// process or another.
     pub(crate) fn agree(&self, location: &Location) -> Result<bool, StoreError> {
-        let is_used = |about: &str| {
-            let found = self.is_locked(about);
-            found.map_err(|error| location.io_error("ask who has it open", error))
-        };
+        let is_used = |about: &str| location.io(self.is_locked(about));
         if !is_used("")? {
             return Ok(false);
         }
         match Files::at(location) {
-            Ok((files, _)) if is_used(&files.text())? => {}
-            _ => return Err(location.replaced()),
+            Ok(files) if is_used(&files.text())? => {}
+            _ => return Err(location.error(REPLACED)),
         }
-        if is_used(&self.clock)? { Ok(true) } else { Err(location.other_clock()) }
+        if is_used(&self.clock)? { Ok(true) } else { Err(location.error(OTHER_CLOCK)) }
     }
 
     /// Joins the processes that have the database open, until this value is dropped.

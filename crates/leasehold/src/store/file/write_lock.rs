@@ -9,6 +9,7 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, OFlags, flock, openat};
 use rustix::io::retry_on_intr;
@@ -19,18 +20,18 @@ pub(crate) const FILE_NAME: &str = "gate";
 
 /// A file whose lock is the right to use the database.
 #[derive(Debug)]
-pub(crate) struct WriteLock(File);
+pub(crate) struct WriteLock(Arc<File>);
 
 /// The right to use the database, until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct WriteLockGuard<'a>(&'a WriteLock);
+pub(crate) struct Turn(Arc<File>);
 
 impl WriteLock {
     pub(crate) fn open(directory: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(directory, FILE_NAME, flags, access.of_file())?;
         access.give(&file)?;
-        Ok(Self(file.into()))
+        Ok(Self(Arc::new(file.into())))
     }
 
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
@@ -38,20 +39,16 @@ impl WriteLock {
     }
 
     /// Takes the lock, or waits for it. That takes long only if a process was stopped while it had
-    /// the lock. A caller that may not wait gets the error `WouldBlock`.
-    pub(crate) fn lock(&self, may_wait: bool) -> io::Result<WriteLockGuard<'_>> {
-        let operation = match may_wait {
-            true => FlockOperation::LockExclusive,
-            false => FlockOperation::NonBlockingLockExclusive,
-        };
-        retry_on_intr(|| flock(&self.0, operation))?;
-        Ok(WriteLockGuard(self))
+    /// the lock.
+    pub(crate) fn lock(&self) -> io::Result<Turn> {
+        retry_on_intr(|| flock(&self.0, FlockOperation::LockExclusive))?;
+        Ok(Turn(Arc::clone(&self.0)))
     }
 }
 
-impl Drop for WriteLockGuard<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         // The call cannot fail on a descriptor that is open and was locked.
-        let _ = flock(&self.0.0, FlockOperation::Unlock);
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

@@ -2,16 +2,6 @@
 
 use super::*;
 
-#[tokio::test]
-async fn who_uses_a_store_for_a_moment_makes_no_pipe_but_its_own() {
-    let place = Place::new();
-    drop(place.open()); // the first user creates the missing files
-    let trial = || fs::metadata(place.directory.path().join("locks.db.clients/trial")).unwrap();
-    let before = trial();
-    visit(&place).await;
-    assert_eq!(trial().created().unwrap(), before.created().unwrap());
-}
-
 /// Uses a store as a command does: opens it, holds a lock for a moment, and leaves.
 async fn visit(place: &Place) {
     let store = place.open();

@@ -1,21 +1,14 @@
 //! The disk space that is set aside for held leases.
 
 use super::*;
-use crate::store::file::database::Database;
+use crate::store::file::database::{Database, copy_log};
 use crate::store::file::disk_space::{RESERVE, Reserve};
-use crate::store::file::location::Location;
-use crate::store::file::transaction::Site;
 
 #[test]
 fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let place = Place::new();
-    drop(place.open());
-    let location = Location::check(&place.path()).unwrap();
-    let access = Access::of(&place.path()).unwrap();
-    let liveness = Arc::new(Liveness::open(&location, access).unwrap());
     let clock = Arc::new(place.clock.clone());
-    let site = Arc::new(Site { location, boot: "first".into(), clock, liveness, queued: 0.into() });
-    let mut database = Database::open(&site, true).unwrap();
+    let mut database = Database::open(&place.path(), "first".into(), clock).unwrap();
     for round in 0..40 {
         let fill = |transaction: &rusqlite::Transaction<'_>| {
             let sql = "INSERT INTO number VALUES (?1, 1)";
@@ -32,7 +25,7 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
         let counted = database.write(Reserve::Keep, |ours| ours.sql(count));
         let (free, pages): (i64, i64) = counted.unwrap();
         // SQLite then cuts the file, if the whole log was copied.
-        database.shorten_log().unwrap();
+        copy_log(&Connection::open(place.path()).unwrap()).unwrap();
         let length = fs::metadata(place.path()).unwrap().len() as i64;
         assert!(free >= RESERVE as i64 && length >= pages * 4096, "{length}: {free} of {pages}");
     }

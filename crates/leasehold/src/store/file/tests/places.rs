@@ -111,22 +111,32 @@ async fn a_hard_link_to_a_database_is_refused() {
     drop(place.open());
 }
 
+#[test]
+fn a_name_that_is_too_long_for_the_files_beside_it_is_refused_and_leaves_nothing() {
+    let place = Place::new();
+    for length in [250, 256] {
+        let refused = File::open(place.directory.path().join("f".repeat(length))).unwrap_err();
+        assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+        assert!(refused.to_string().contains("name a shorter path"), "{refused}");
+    }
+    assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 0);
+}
+
 #[tokio::test]
 async fn what_is_looked_at_is_not_created() {
     let place = Place::new();
-    let url = format!("file:{}", place.path().display());
     let files = || fs::read_dir(place.directory.path()).unwrap().count();
-    let findings = File::examine(File::path(&url).unwrap()).await.unwrap();
+    let findings = File::examine(&place.path()).unwrap();
     assert!(findings.iter().all(|finding| finding.level == crate::store::Level::Ok));
     assert_eq!(files(), 0);
     fs::write(place.path(), "").unwrap();
-    File::examine(File::path(&url).unwrap()).await.unwrap();
+    File::examine(&place.path()).unwrap();
     assert_eq!(files(), 1);
     fs::remove_file(place.path()).unwrap();
     let store = place.open();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     let before = files();
-    File::examine(File::path(&url).unwrap()).await.unwrap();
+    File::examine(&place.path()).unwrap();
     assert_eq!(files(), before);
     // The store is unharmed.
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Ended(true));
