@@ -198,38 +198,31 @@ impl Shared {
         }
     }
 
-    async fn on(&self, name: &LockName, mut action: Action) -> Result<Answer, StoreError> {
-        let mut deaf = None;
-        let done = match &mut action {
+    async fn on(&self, name: &LockName, action: Action) -> Result<Answer, StoreError> {
+        let done = match &action {
             Action::Look { .. } => Some(step::look(&self.sessions, name, &action).await?),
             Action::Take(take) if take.from.is_some() || take.claim.is_some() => {
                 return self.step_once_free(name, &action).await;
             }
-            Action::Take(take) => {
-                let client = take.request.id.client;
-                if take.waits && take.place.is_none() && !self.inboxes.hears(client) {
-                    // The first request does not wait: for a lock that is free, no session has to
-                    // listen.
-                    deaf = Some(client);
-                    take.waits = false;
-                }
-                self.thin.take(name, take).await?
-            }
+            Action::Take(take) => self.thin.take(name, take).await?,
             Action::End(end) => self.thin.end(name, end).await?,
             Action::Keep(keep) => self.thin.keep(name, keep).await?,
             _ => None,
         };
-        if let Some(done) = done {
-            return Ok(self.heed(&action, done).await);
+        let answer = match done {
+            Some(done) => done,
+            None => self.step(name, &action).await?,
+        };
+        if let (Action::Take(take), Reply::Queued(_)) = (&action, &answer.reply) {
+            let client = take.request.id.client;
+            let is_deaf = !self.inboxes.hears(client);
+            self.inboxes.hear(client).await;
+            if is_deaf {
+                // It may have been granted the name before its session listened.
+                return self.step(name, &action).await;
+            }
         }
-        let answer = self.step(name, &action).await?;
-        let (Some(client), Action::Take(take)) = (deaf, &mut action) else { return Ok(answer) };
-        if !matches!(answer.reply, Reply::Busy { .. } | Reply::Refused(_)) {
-            return Ok(answer);
-        }
-        self.inboxes.hear(client).await;
-        take.waits = true;
-        self.step(name, &action).await
+        Ok(answer)
     }
 
     /// Renews leases, each by a statement that others share, or by a step.
@@ -250,18 +243,10 @@ impl Shared {
         Ok(all)
     }
 
-    /// Listens for a waiter that is in the queue now.
-    async fn heed(&self, action: &Action, answer: Answer) -> Answer {
-        if let (Action::Take(take), Reply::Queued(_)) = (action, &answer.reply) {
-            self.inboxes.hear(take.request.id.client).await;
-        }
-        answer
-    }
-
     async fn step(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         let (answer, messages) = step::apply(&self.sessions, name, action).await?;
         self.inboxes.tell(&messages).await;
-        Ok(self.heed(action, answer).await)
+        Ok(answer)
     }
 
     /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
