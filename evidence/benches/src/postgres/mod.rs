@@ -5,7 +5,7 @@ mod contender;
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Postgres, Proxy};
+use leasehold_testkit::Postgres;
 use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
@@ -20,10 +20,6 @@ const ROUNDS: usize = 7;
 
 /// How long one turn of one contender takes.
 const TURN: Duration = Duration::from_millis(500);
-
-/// How long a message is under way, in the rows with a network: 2 ms, as between two zones of a
-/// cloud.
-const UNDER_WAY: Duration = Duration::from_millis(2);
 
 /// Tasks that send requests at the same time: each with a session, and many more.
 const SOME: usize = 8;
@@ -56,11 +52,7 @@ pub(crate) async fn run() -> Outcome {
     compare(&format!("not flushed, {MANY} tasks"), &quick, &near, (1, MANY)).await?;
     let title = format!("not flushed, one name, {WAITERS} clients");
     compare(&title, &quick, &near, (WAITERS, 1)).await?;
-    let proxy = Proxy::start_unread(quick.port())?;
-    proxy.delay(UNDER_WAY);
-    let far = Place { host: "127.0.0.1".to_owned(), port: proxy.port(), is_unnamed: false };
-    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, &far, (1, 1)).await?;
-    drop((proxy, quick));
+    drop(quick);
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
     let near = by_socket(&safe);
     compare("flushed, one task", &safe, &near, (1, 1)).await?;
