@@ -67,3 +67,28 @@ async fn a_name_that_is_held_or_new_or_asked_for_twice_changes_no_other_answer()
     let tokens = "SELECT count(DISTINCT fence) FROM @.lease WHERE hold LIKE 'h %'";
     assert_eq!(database.ask(tokens), (CALLERS + 2).to_string());
 }
+
+#[tokio::test]
+async fn a_session_that_ends_in_the_middle_of_a_statement_costs_its_callers_one_try_at_most() {
+    let Some(database) = Database::new() else { return };
+    let (store, session) = (open(&database).await, database.session().await);
+    for ends in [false, true] {
+        let stop = format!("BEGIN; LOCK TABLE {}.lease IN SHARE MODE", database.schema);
+        session.batch_execute(&stop).await.unwrap();
+        let ending = async {
+            // The first statement may have one name.
+            let all = "SELECT coalesce(bool_or(pg_terminate_backend(pid, 9000) \
+                AND query LIKE '%unnest%'), false) FROM pg_stat_activity \
+                WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE @.lease%'";
+            database.until(all).await;
+            session.batch_execute("COMMIT").await.unwrap();
+        };
+        let asking = (0..CALLERS).map(|it| store.execute(on(it, it, ends)));
+        let (asked, ()) = tokio::join!(join_all(asking), ending);
+        for (it, asked) in (0..).zip(asked) {
+            let is_unknown = asked.as_ref().is_err_and(StoreError::may_have_executed);
+            let again = is_unknown && is_done(&store.execute(on(it, it, ends)).await);
+            assert!(again || is_done(&asked), "{asked:?}");
+        }
+    }
+}

@@ -98,7 +98,6 @@ async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
 #[tokio::test]
 async fn many_who_connect_at_once_make_one_schema() {
     let Some(database) = Database::new() else { return };
-    let clients = futures_util::future::join_all((0..6).map(|_| database.client())).await;
-    assert_eq!(clients.len(), 6);
+    futures_util::future::join_all((0..6).map(|_| database.client())).await;
     assert_eq!(database.ask("SELECT value FROM @.number WHERE name = 'layout'"), "4");
 }

@@ -9,6 +9,8 @@ use leasehold::store::protocol::ClientId;
 use leasehold_testkit::fresh_number;
 use leasehold_testkit::harness::queued;
 
+use crate::Database;
+
 #[tokio::test]
 async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     let Some(server) = crate::server() else { return };
@@ -88,46 +90,15 @@ async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
     assert!(store.warnings().iter().all(|it| !it.contains("pooler")));
 }
 
-/// The last statement of the sessions that carry requests.
-const LAST: &str = "SELECT query FROM pg_stat_activity \
-    WHERE application_name = 'leasehold' AND query NOT LIKE '%pg_backend_pid%'";
-
 #[tokio::test]
-async fn a_request_for_a_name_that_nobody_awaits_is_one_statement_and_its_row_is_text() {
-    let Some(server) = crate::server() else { return };
-    let direct = Client::connect(&server.url()).await.unwrap();
-    // The row of a new name is made in a general step.
-    direct.mutex("a").acquire().await.unwrap().release().await.unwrap();
-    let sees = crate::faults::session(&server).await.unwrap();
-    let is = async |words| {
-        let last: String = sees.query_one(LAST, &[]).await.unwrap().get(0);
-        assert!(last.contains(words), "{last}");
-    };
-    for _ in 0..70 {
-        let guard = direct.mutex("a").acquire().await.unwrap();
-        is("epoch =").await;
-        guard.renew().await.unwrap();
-        is("greatest(l.used_until_us").await;
-        guard.release().await.unwrap();
-        is("fence = NULL").await;
-    }
-    assert!(!server.query("SELECT epoch FROM leasehold.lease").unwrap().contains('0'));
-    let _held = direct.mutex("a").label("nightly").acquire().await.unwrap();
-    while !server.query("SELECT hold FROM leasehold.lease").unwrap().contains("nightly") {}
-}
-
-#[tokio::test]
-async fn a_wait_and_a_hand_over_need_no_general_step() {
-    let Some(server) = crate::server() else { return };
-    let clients = [
-        Client::connect(&server.url()).await.unwrap(),
-        Client::connect(&server.url()).await.unwrap(),
-    ];
+async fn frequent_requests_need_no_general_step() {
+    let Some(database) = Database::new() else { return };
+    let clients = [database.client().await, database.client().await];
     let mut guard = clients[0].mutex("a").acquire().await.unwrap();
     for number in 1..8 {
         if number == 3 {
             // Both listen now, which begins in a general step.
-            server.query("ALTER FUNCTION leasehold.open_4 RENAME TO gone").unwrap();
+            database.ask("ALTER FUNCTION @.open_4 RENAME TO gone");
         }
         let lock = clients[number % 2].mutex("a");
         let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -136,6 +107,14 @@ async fn a_wait_and_a_hand_over_need_no_general_step() {
         guard = waiting.await.unwrap().unwrap();
     }
     guard.release().await.unwrap();
+    for _ in 0..70 {
+        let guard = clients[0].mutex("a").acquire().await.unwrap();
+        guard.renew().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert_ne!(database.ask("SELECT epoch FROM @.lease"), "0");
+    let _held = clients[0].mutex("a").label("nightly").acquire().await.unwrap();
+    database.until("SELECT hold LIKE '% nightly' FROM @.lease").await;
 }
 
 #[tokio::test]

@@ -46,9 +46,7 @@ async fn p7_a_client_that_stops_in_the_middle_of_a_step_is_put_out_whatever_time
     for timeout in ["", "statement_timeout", "transaction_timeout"] {
         // Only PostgreSQL 17 and newer have the third setting.
         let there = format!("SELECT count(*) FROM pg_settings WHERE name = '{timeout}'");
-        if !timeout.is_empty() && database.ask(&there) == "0" {
-            continue;
-        } else if !timeout.is_empty() {
+        if database.ask(&there) != "0" {
             database.ask(&format!("ALTER ROLE {role} SET {timeout} = '500ms'"));
         }
         let client = Client::connect(&url).await.unwrap();
