@@ -66,10 +66,7 @@ pub async fn a_rolling_deployment_with_another_capacity_fails_nobody(subject: &S
         return;
     }
     let (name, held) = (subject.fresh_name("deployment"), [AtomicU32::new(0), AtomicU32::new(0)]);
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        clients.push(subject.client().await);
-    }
+    let clients = subject.clients(CLIENTS).await;
     let work = clients.iter().flat_map(|client| [(client, 0, 2), (client, 1, 4)]);
     let work = work.map(async |(client, own, capacity)| {
         for _ in 0..ROUNDS {

@@ -22,7 +22,7 @@ const TOLD_AFTER: Duration = Duration::from_millis(1100);
 const ROUNDS: usize = 40;
 
 /// The number of clients that try for the same names at the same time, and how often each tries.
-const TRYING: usize = 8;
+const TRYING: u32 = 8;
 const TRIES: usize = 20;
 
 /// Three names in an order that is not the sorted one.
@@ -98,10 +98,7 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
     if !subject.can().queued {
         return;
     }
-    let mut clients = Vec::new();
-    for _ in 0..TRYING {
-        clients.push(subject.client().await);
-    }
+    let clients = subject.clients(TRYING).await;
     let names = names(subject);
     for round in 0..TRIES {
         let locks: Vec<_> = clients.iter().map(|client| client.multi(&names)).collect();

@@ -235,6 +235,9 @@ pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
 pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().label("the first").acquire()).await);
+        let status = async || must(pair.two.admin().inspect(&pair.name).await);
+        let is_told = async || status().await.holders.iter().any(|it| it.info.label.is_some());
+        subject.until("the store is told the label", is_told).await;
         let limit = Duration::from_millis(200);
         match subject.drive(pair.by_two().acquire_within(limit)).await {
             Err(Error::Timeout {

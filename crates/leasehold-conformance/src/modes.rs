@@ -38,10 +38,7 @@ pub async fn readers_that_ask_at_once_have_two_tokens(subject: &Subject) {
     if !subject.can().shared {
         return;
     }
-    let (name, mut clients) = (subject.fresh_name("readers"), Vec::new());
-    for _ in 0..4 {
-        clients.push(subject.client().await);
-    }
+    let (name, clients) = (subject.fresh_name("readers"), subject.clients(4).await);
     let locks: Vec<_> = clients.iter().map(|client| client.rwlock(&name).read()).collect();
     let guards = subject.drive(join_all(locks.iter().map(Lock::acquire))).await;
     let guards: Vec<_> = guards.into_iter().map(must).collect();

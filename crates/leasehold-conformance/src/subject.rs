@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::join_all;
 use leasehold::event::Observer;
 use leasehold::store::{Capabilities, Memory, Store};
 use leasehold::time::{Clock, FakeClock};
@@ -92,6 +93,11 @@ impl Subject {
     /// Another client of the store.
     pub async fn client(&self) -> Client {
         self.client_of(self.store()).await
+    }
+
+    /// Other clients of the store.
+    pub(crate) async fn clients(&self, count: u32) -> Vec<Client> {
+        join_all((0..count).map(|_| self.client())).await
     }
 
     /// Another client, which uses the given store instead, such as one that wraps the subject's.

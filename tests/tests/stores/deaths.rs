@@ -62,7 +62,6 @@ fn kill_half(url: &str, waiters: u32, is_promised: bool, wait: fn(&str, u32)) {
     let mut waiting = Vec::new();
     for number in 1..=waiters {
         let mut waiter = start(url);
-        // It leaves as soon as it has entered.
         waiter.tell("leave");
         waiting.push(waiter);
         wait(url, number);
