@@ -1,7 +1,7 @@
 //! An examination of every server of a store: whether it can be reached, its version, its role, the
 //! rights of the user, eviction, persistence, replicas, and its clock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,13 +210,14 @@ fn needed(settings: &RedisOptions) -> Vec<&'static str> {
         LayoutName::Plain => rights::PLAIN,
         LayoutName::Redisson | LayoutName::RedissonFenced => rights::REDISSON,
     };
-    let more = [
+    let all = [
+        (of_layout, true),
         (rights::CLUSTER, matches!(settings.servers, Servers::Cluster(_))),
         ("+select", settings.database != 0),
         (rights::REPLICAS, settings.replicas != Replicas::None),
     ];
-    let more = more.into_iter().filter(|(_, is_needed)| *is_needed).map(|(rights, _)| rights);
-    std::iter::once(of_layout).chain(more).flat_map(rules).collect()
+    let needed = all.into_iter().filter(|(_, is_needed)| *is_needed);
+    needed.flat_map(|(rights, _)| rules(rights)).collect()
 }
 
 /// The rules about commands. INFO is tested by using it.
@@ -296,16 +297,16 @@ fn policy(place: &str, count: usize, settings: &RedisOptions) -> Finding {
 /// The finding about a replica that is not in step.
 fn behind(place: &str, follower: &Follower) -> Option<Finding> {
     let Follower { address, state, lag } = follower;
-    let found = if state != "online" {
-        format!("the replica {address} is not in step yet ({state})")
-    } else if *lag > LAG {
-        format!("the replica {address} has acknowledged nothing for {}", show_duration(*lag))
-    } else {
-        return None;
+    let what = match state.as_str() {
+        "online" if *lag <= LAG => return None,
+        "online" => format!("has acknowledged nothing for {}", show_duration(*lag)),
+        _ => format!("is not in step yet ({state})"),
     };
-    let risk = "replicas=all waits for it, and a failover to it forgets what it has not got";
-    let remedy = "look at that server and at the network in between";
-    Some(Topic(place, "replicas").warning(found, risk, remedy))
+    Some(Topic(place, "replicas").warning(
+        format!("the replica {address} {what}"),
+        "replicas=all waits for it, and a failover to it forgets what it has not got",
+        "look at that server and at the network in between",
+    ))
 }
 
 /// The finding about the slots of a cluster, in the view of one node; `None` if the user may not
@@ -374,11 +375,8 @@ fn independence(place: &str, reports: &[Report], nodes: usize) -> Vec<Finding> {
         _ => topic.ok(found),
     }];
     let ids = reports.iter().filter_map(|report| report.info.as_ref()?.field("run_id"));
-    let mut ids: Vec<&str> = ids.collect();
-    let count = ids.len();
-    ids.sort_unstable();
-    ids.dedup();
-    if ids.len() < count {
+    let ids: Vec<&str> = ids.collect();
+    if BTreeSet::from_iter(&ids).len() < ids.len() {
         let risk = "a majority of the names is not a majority of the servers";
         findings.push(topic.danger("two of them are the same server", risk, "name each once"));
     }
