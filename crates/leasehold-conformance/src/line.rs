@@ -130,23 +130,23 @@ pub async fn a_try_in_line_is_busy_without_the_store(subject: &Subject) {
     drop(guard.map(Guard::release));
 }
 
-/// When slices are over, clients take turns, and each client serves its callers in the order in
-/// which they came.
+/// When slices are over, clients take turns, and so do the callers of each, as they came.
 pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject) {
     if !subject.can().local_tokens || !subject.can().queued {
         return;
     }
     let clients = [Lined::new(subject, MOMENT).await, Lined::new(subject, MOMENT).await];
     let name = subject.fresh_name("line/turns");
-    let guard = must(subject.drive(clients[0].lock(&name).acquire()).await);
+    let mut last = must(subject.drive(clients[0].lock(&name).acquire()).await);
     let mut calls = Vec::new();
     for number in 0..2 * CALLERS {
         calls.push(clients[(number + 1) % 2].join(subject, &name).await);
     }
-    let mut last = guard;
+    let waits = async || must(clients[0].client.admin().inspect(&name).await).waiting > 0;
     while !calls.is_empty() {
         assert!(calls.iter().all(|call| !call.is_finished()));
         let token = last.token();
+        subject.until("the other client waits at the store", waits).await;
         subject.pass(Duration::from_millis(1)).await;
         must(subject.drive(last.release()).await);
         last = granted(subject, calls.remove(0)).await;
