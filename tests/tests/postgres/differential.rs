@@ -15,7 +15,7 @@ use leasehold_core::{
     Operation, Reply, Request, Take,
 };
 use leasehold_testkit::must;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{Barrier, mpsc};
 use tokio_postgres::{AsyncMessage, Client};
 
 use crate::Database;
@@ -23,7 +23,7 @@ use crate::Database;
 const HISTORIES: u64 = 200;
 
 /// How many of them are played together: half of them alone, the others in groups.
-const TOGETHER: [u64; 2] = [1, 20];
+const TOGETHER: [usize; 2] = [1, 20];
 
 const ACTIONS: usize = 30;
 const TTL: Duration = Duration::from_secs(10);
@@ -140,10 +140,11 @@ impl History {
         must(session.execute(AGE, &[&self.name.as_str(), &text, &waits, &span_us]).await);
     }
 
-    /// Executes an action, and compares the reply and the record. The tokens of one statement
-    /// differ by less than its number of names.
-    async fn play(&mut self, at: usize, store: &Store, session: &Client, together: u64) {
+    /// Executes an action, together with others, and compares the reply and the record. The tokens
+    /// of one statement differ by less than its number of names.
+    async fn play(&mut self, at: usize, store: &Store, session: &Client, begin: &Barrier) {
         let (counter, _) = self.read(session).await;
+        begin.wait().await;
         let (id, action) = self.action();
         let operation = Operation::On { name: self.name.clone(), action: action.clone() };
         let answer = must(store.execute(operation).await);
@@ -155,12 +156,12 @@ impl History {
             (outcome, record, counter)
         };
         let (mut outcome, mut record, said) = model(now);
-        if said != drawn && (now.token_us..now.token_us + together).contains(&drawn) {
+        if said != drawn && (now.token_us..now.token_us + TOGETHER[1] as u64).contains(&drawn) {
             now.token_us = drawn;
             (outcome, record, _) = model(now);
         }
         found.expire(now);
-        let place = format!("{}, action {at} of {together}: {action:?}", self.name.as_str());
+        let place = format!("{}, action {at}: {action:?}", self.name.as_str());
         assert_eq!(answer.reply, outcome.reply, "{place}");
         assert_eq!(found.to_text(), record.to_text(), "{place}");
         self.record = record;
@@ -175,7 +176,7 @@ impl History {
 async fn every_statement_means_what_the_model_does() {
     let Some(database) = Database::new() else { return };
     let store = crate::open(&database.url()).await;
-    let (sender, mut told) = unbounded_channel();
+    let (sender, mut told) = mpsc::unbounded_channel();
     let (session, mut connection) = must(crate::faults::connect(&database.server).await);
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -190,14 +191,13 @@ async fn every_statement_means_what_the_model_does() {
     let mut numbers = 1..=HISTORIES;
     while !numbers.is_empty() {
         let together = TOGETHER[usize::from(*numbers.start() > HISTORIES / 2)];
-        let mut histories: Vec<_> =
-            numbers.by_ref().take(together as usize).map(History::new).collect();
-        let mut shared = 0;
+        let mut histories: Vec<_> = numbers.by_ref().take(together).map(History::new).collect();
+        let (begin, mut shared) = (Barrier::new(together), 0);
         for at in 0..ACTIONS {
             for history in &mut histories {
                 history.age(&session).await;
             }
-            let playing = histories.iter_mut().map(|it| it.play(at, &store, &session, together));
+            let playing = histories.iter_mut().map(|it| it.play(at, &store, &session, &begin));
             join_all(playing).await;
             shared += must(session.query_one(SHARED, &[]).await).get::<_, i64>(0);
         }
