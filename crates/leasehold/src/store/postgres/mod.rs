@@ -199,6 +199,8 @@ impl Shared {
     }
 
     async fn on(&self, name: &LockName, action: Action) -> Result<Answer, StoreError> {
+        let hears = |client| self.inboxes.hears(client);
+        let is_deaf = matches!(&action, Action::Take(take) if !hears(take.request.id.client));
         let done = match &action {
             Action::Look { .. } => Some(step::look(&self.sessions, name, &action).await?),
             Action::Take(take) if take.from.is_some() || take.claim.is_some() => {
@@ -214,9 +216,7 @@ impl Shared {
             None => self.step(name, &action).await?,
         };
         if let (Action::Take(take), Reply::Queued(_)) = (&action, &answer.reply) {
-            let client = take.request.id.client;
-            let is_deaf = !self.inboxes.hears(client);
-            self.inboxes.hear(client).await;
+            self.inboxes.hear(take.request.id.client).await;
             if is_deaf {
                 // It may have been granted the name before its session listened.
                 return self.step(name, &action).await;
