@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::harness::{Background, Place};
 
-/// How long a reply is on its way: 200 ms.
-const LATENCY: Duration = Duration::from_millis(200);
+/// How long a reply is on its way: 500 ms, longer than a busy machine keeps a thread waiting.
+const LATENCY: Duration = Duration::from_millis(500);
 
 /// Which side sent last, and how often clients sent after the server, until one takes the lock.
 #[derive(Debug, Default)]
