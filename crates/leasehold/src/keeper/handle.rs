@@ -14,7 +14,7 @@ pub(crate) struct Handle(Arc<Keeper>);
 
 impl Handle {
     pub(crate) fn new(keeper: Arc<Keeper>) -> Self {
-        keeper.add_handle();
+        keeper.handles.fetch_add(1, Ordering::AcqRel);
         Self(keeper)
     }
 
@@ -44,7 +44,8 @@ impl Clone for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if !self.0.forget_parents() && self.0.drop_handle() {
+        if !self.0.forget_parents() && self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // It was the last.
             self.0.wake.notify_one();
             self.0.settle();
         }
@@ -66,15 +67,6 @@ impl Keeper {
             std::mem::forget(Arc::clone(self));
         }
         is_of_parent
-    }
-
-    fn add_handle(&self) {
-        self.handles.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Drops a handle, and returns whether it was the last.
-    fn drop_handle(&self) -> bool {
-        self.handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     pub(crate) fn has_handles(&self) -> bool {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::access::{Access, NEW};
+use super::options::file_name;
 use super::write_lock::{self, WriteLock};
 
 /// The directory with the files of running processes has the name of the database and this suffix.
@@ -34,10 +35,7 @@ impl Location {
     /// Checks a path before anything is created.
     pub(crate) fn check(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
-        let Some(name) = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/')) else {
-            let why = format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
-            return Err(InvalidInput::new("url", why).into());
-        };
+        let name = file_name(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         // All processes must use the same files, whatever links lead there, and even if a process

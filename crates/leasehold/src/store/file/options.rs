@@ -1,6 +1,7 @@
 //! The URL of a file store, and the rules of its locks.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use leasehold_core::InvalidInput;
 use leasehold_core::model::{Rules, Times};
@@ -37,7 +38,15 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
         let why = format!("`~` stands for no directory in a store URL: write file:$HOME{rest}");
         return Err(invalid(why));
     }
-    Ok(path)
+    file_name(Path::new(path)).map(|_| path)
+}
+
+/// The name of the file at a path.
+pub(super) fn file_name(path: &Path) -> Result<&OsStr, InvalidInput> {
+    let name = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/'));
+    let shown = path.display();
+    let why = || format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
+    name.ok_or_else(|| invalid(why()))
 }
 
 fn invalid(why: impl Into<String>) -> InvalidInput {
