@@ -49,8 +49,7 @@ each python with_pip tests/mixed/requirements.txt
 each kubernetes with_pip packaging/kubernetes/requirements.txt
 java=src/main/java
 each redisson with_maven tests/peers/redisson/pom.xml \
-    tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Control.java
+    tests/peers/redisson/$java/Peer.java tests/peers/redisson/$java/Fleet.java
 each java with_maven tests/peers/java/pom.xml tests/peers/java/$java/Plain.java
 each actionlint with_go_tool .github/actionlint.txt
 each redsync with_go tests/peers/redsync/go.mod tests/peers/redsync/main.go
-each rueidislock with_go evidence/controls/rueidislock/go.mod evidence/controls/rueidislock/main.go

@@ -1,5 +1,5 @@
 //! A quorum of five nodes: how much longer an acquire takes than the slowest node of the fastest
-//! majority, with near, far and slow nodes; and how many acquires a second are possible.
+//! majority, with near, far and slow nodes.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,6 @@ use rslock::LockManager;
 
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
-use crate::pairs::pairs;
 use crate::table::Table;
 
 const NODES: usize = 5;
@@ -27,21 +26,14 @@ const SLOW: Duration = Duration::from_millis(80);
 /// How often each contender is measured, in turns.
 const ROUNDS: usize = 200;
 
-/// How many tasks send requests at the same time, each for a different lock.
-const TASKS: [usize; 3] = [1, 16, 64];
-
-/// How long these tasks run.
-const TURN: Duration = Duration::from_secs(3);
-
 /// Long enough that nothing is renewed meanwhile, and shorter than a quarantine.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Prints both tables.
+/// Prints a table.
 pub(crate) async fn run() -> Outcome {
     let servers = (0..NODES).map(|_| RedisServer::start()).collect::<Result<Vec<_>, _>>()?;
     let ports: Vec<u16> = servers.iter().map(RedisServer::port).collect();
-    latencies(&ports).await?;
-    rates(&ports).await
+    latencies(&ports).await
 }
 
 fn url(ports: &[u16]) -> String {
@@ -137,26 +129,4 @@ impl Contenders {
         }
         Ok(begin.elapsed())
     }
-}
-
-async fn rates(ports: &[u16]) -> Outcome {
-    let client = Client::connect(url(ports)).await?;
-    let heads = ["tasks", "pairs/s", "median", "p99"];
-    let title = "Quorum: acquire + release on five nodes of this machine, separate names";
-    let mut table = Table::new(title, &heads);
-    for tasks in TASKS {
-        let begin = Instant::now();
-        let lock = |task| client.mutex(format!("quorum/{task}")).ttl(TTL);
-        let times = pairs((0..tasks).map(lock), TURN).await?;
-        let rate = times.len() as f64 / begin.elapsed().as_secs_f64();
-        let times = Times::new(times);
-        table.row([
-            tasks.to_string(),
-            number(rate),
-            span(times.median()),
-            span(times.quantile(0.99)),
-        ]);
-    }
-    println!("{table}");
-    Ok(())
 }

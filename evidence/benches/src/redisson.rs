@@ -1,14 +1,13 @@
 //! A lock that is shared with Redisson: how often a mixed fleet enters, compared with fleets of one
-//! kind. Also, how long after a release a waiter of either language is in. Without the program in
-//! Java, which `cargo xtask test` builds, there is no comparison.
+//! kind. Without the program in Java, which `cargo xtask test` builds, there is no comparison.
 
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testkit::{RedisServer, Worker, worker};
 
-use crate::measure::{Times, number, span};
+use crate::measure::number;
 use crate::outcome::Outcome;
 use crate::table::Table;
 
@@ -27,17 +26,10 @@ const TURN: Duration = Duration::from_secs(5);
 /// How often the fleets take turns, so that a slow moment of the machine hits them all.
 const ROUNDS: usize = 3;
 
-/// How often each way of waking is tried.
-const WAKES: usize = 200;
-
-/// How long a waiter gets to fall asleep.
-const ASLEEP: Duration = Duration::from_millis(20);
-
-/// Prints two tables.
+/// Prints a table.
 pub(crate) async fn run() -> Outcome {
     let server = RedisServer::options().line("save \"\"").start()?;
     println!("{}", fleets(&server)?);
-    println!("{}", wakes(&server)?);
     Ok(())
 }
 
@@ -59,11 +51,10 @@ fn ours(server: &RedisServer) -> Outcome<Worker> {
     Ok(Worker::of(command))
 }
 
-/// The work of one of our processes: `enter SECONDS`, `acquire`, `leave`, `time`, as in the program
-/// in Java.
+/// The work of one of our processes: `enter SECONDS`, as in the program in Java.
 pub(crate) async fn peer(url: &str) -> Outcome {
     let client = Client::connect(url).await?;
-    let (lock, mut held) = (client.mutex(NAME), None);
+    let lock = client.mutex(NAME);
     worker::say("ready");
     loop {
         let line = tokio::task::spawn_blocking(worker::listen).await?;
@@ -77,30 +68,9 @@ pub(crate) async fn peer(url: &str) -> Outcome {
                 }
                 worker::say(&entries.to_string());
             }
-            ["acquire", ..] => {
-                held = Some(lock.acquire().await?);
-                worker::say("acquired");
-            }
-            ["leave"] => {
-                let now = micros()?;
-                if let Some(guard) = held.take() {
-                    guard.release().await?;
-                }
-                worker::say(&now.to_string());
-            }
-            ["time"] => {
-                let guard = lock.acquire().await?;
-                let now = micros()?;
-                guard.release().await?;
-                worker::say(&now.to_string());
-            }
             _ => return Err(line.into()),
         }
     }
-}
-
-fn micros() -> Outcome<u128> {
-    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())
 }
 
 /// Starts a number of our processes, and the rest of the fleet as JVMs.
@@ -143,33 +113,6 @@ fn fleets(server: &RedisServer) -> Outcome<Table> {
         let cells = [rate(&entries), rate(ours), rate(java), least(ours), least(java)];
         let [all, ours, java, least_ours, least_java] = cells;
         table.row([name.to_owned(), all, ours, java, least_ours, least_java]);
-    }
-    Ok(table)
-}
-
-fn wakes(server: &RedisServer) -> Outcome<Table> {
-    let title = "Redisson: from the release to the waiter that is in";
-    let mut table = Table::new(title, &["who lets go → who waits", "median", "p99", "longest"]);
-    let (rust, java) = ("ours", "Java");
-    for (holder, waiter) in [(rust, rust), (rust, java), (java, rust), (java, java)] {
-        let start = |kind| if kind == rust { ours(server) } else { Ok(jvm(server)) };
-        let (mut holds, mut waits) = (start(holder)?, start(waiter)?);
-        holds.expect("ready");
-        waits.expect("ready");
-        let mut times = Vec::new();
-        for _ in 0..WAKES {
-            holds.ask("acquire lock 0", "acquired");
-            waits.tell("time");
-            std::thread::sleep(ASLEEP);
-            holds.tell("leave");
-            let (left, entered): (u64, u64) = (heard(&mut holds)?, heard(&mut waits)?);
-            times.push(Duration::from_micros(entered.saturating_sub(left)));
-        }
-        let times = Times::new(times.split_off(WAKES / 4)); // the first ones warm up
-        let name = format!("{holder} → {waiter}");
-        let [median, p99, longest] =
-            [times.median(), times.quantile(0.99), times.longest()].map(span);
-        table.row([name, median, p99, longest]);
     }
     Ok(table)
 }

@@ -20,7 +20,7 @@ const POLICIES: [(&str, &str); 4] = [
 ];
 
 /// How many tasks run at the same time. They share connections, and one WAIT for all grants.
-const TASKS: [usize; 2] = [1, 64];
+const TASKS: usize = 64;
 
 /// How often the policies take turns, so that a slow moment of the machine hits them all.
 const ROUNDS: usize = 5;
@@ -31,7 +31,7 @@ const TURN: Duration = Duration::from_millis(500);
 /// The leases are long enough for a turn, and shorter than a quarantine.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Prints one table per number of tasks.
+/// Prints a table.
 pub(crate) async fn run() -> Outcome {
     // Each server has a file, synced once a second, so that one option can wait for disks.
     let options = RedisServer::options().append_only("everysec");
@@ -48,25 +48,22 @@ pub(crate) async fn run() -> Outcome {
             Err(refused) => println!("{name} is left out: {refused}\n"),
         }
     }
-    for tasks in TASKS {
-        compare(&clients, tasks).await?;
-    }
-    Ok(())
+    compare(&clients).await
 }
 
-async fn compare(clients: &[(&str, Client)], tasks: usize) -> Outcome {
+async fn compare(clients: &[(&str, Client)]) -> Outcome {
     let mut times: Vec<Vec<Duration>> = clients.iter().map(|_| Vec::new()).collect();
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
         for ((_, client), times) in clients.iter().zip(&mut times) {
             let lock = |task| client.mutex(format!("replicas/{task}")).ttl(TTL);
-            let measured = pairs((0..tasks).map(lock), TURN).await?;
+            let measured = pairs((0..TASKS).map(lock), TURN).await?;
             if turn > 0 {
                 times.extend(measured);
             }
         }
     }
-    let title = format!("Replicas: acquire + release with two replicas, {tasks} tasks");
+    let title = format!("Replicas: acquire + release with two replicas, {TASKS} tasks");
     let mut table = Table::new(&title, &["", "pairs/s", "median", "p99", "median ÷ none"]);
     let times: Vec<Times> = times.into_iter().map(Times::new).collect();
     let none = times.first().map_or(Duration::ZERO, Times::median);

@@ -1,7 +1,4 @@
-"""A member of the fleet in Python: evidence/controls/README.md says how it is called.
-
-PLACE is a store's URL, and a ninth argument is the weight of a mutex in the records.
-"""
+"""A member of the fleet in Python: README.md says how it is called."""
 
 import asyncio
 import logging

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_testkit::{RedisServer, Worker};
 
-use crate::control::{Call, Control};
-use crate::fleet::Peer;
+use crate::fleet::{Call, Peer};
 use crate::nemesis;
 use crate::outcome::Outcome;
 use crate::place::Place;
@@ -28,13 +27,10 @@ const TICK: Duration = Duration::from_millis(20);
 /// The processes of a round.
 pub(crate) struct Crew<'a> {
     pub(crate) topology: Topology,
-    pub(crate) who: Who,
     /// The other programs that share the names.
     pub(crate) peers: &'a [Peer],
     pub(crate) plan: Plan,
     pub(crate) url: String,
-    /// The address of the same place, for programs that do not know our URLs.
-    pub(crate) address: Option<String>,
     pub(crate) protected: u16,
     pub(crate) directory: PathBuf,
     /// The log of the driver.
@@ -47,9 +43,8 @@ pub(crate) struct Crew<'a> {
 
 /// The program whose processes take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+enum Who {
     Ours,
-    Control(Control),
     /// Another program that shares the names.
     Peer(Peer),
 }
@@ -98,7 +93,7 @@ impl Crew<'_> {
         place: &mut Place,
         random: Random,
     ) -> Vec<(&'static str, String)> {
-        let own = iter::repeat_n(self.who, self.plan.processes);
+        let own = iter::repeat_n(Who::Ours, self.plan.processes);
         let peers = self.peers.iter().map(|peer| Who::Peer(*peer));
         for who in own.chain(peers).collect::<Vec<_>>() {
             let member = self.start(who);
@@ -145,13 +140,8 @@ impl Crew<'_> {
             seed,
             ttl: self.plan.longest_ttl(),
         };
-        let address = self.address.as_deref();
         let process = match who {
-            Who::Control(control) => {
-                let Some(address) = address else { panic!("no control runs on such a place") };
-                control.start(address, &call)
-            }
-            Who::Peer(peer) => peer.start(&self.url, address, &call),
+            Who::Peer(peer) => peer.start(&self.url, &call),
             Who::Ours => {
                 let directory = self.directory.display().to_string();
                 let [protected, number, seed] =
@@ -212,10 +202,6 @@ impl Crew<'_> {
             if served.is_none_or(|served| served < least) {
                 wrong.push(("I8", format!("a process was not served: {line:?}")));
             }
-        }
-        if matches!(self.who, Who::Control(_)) {
-            self.members.clear();
-            return wrong;
         }
         if !wrong.is_empty() {
             self.members.clear();

@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use leasehold_core::model::Times;
 use leasehold_testkit::{RedisServer, must};
 
-use crate::control::{self, Control};
-use crate::crew::{Crew, Who};
+use crate::crew::Crew;
 use crate::fleet::Peer;
-use crate::judge::{OF_EXCLUSION, OF_TOKENS, Verdict};
+use crate::judge::{OF_EXCLUSION, Verdict};
 use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::plan::PREFIX;
@@ -42,27 +41,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The number of this process among those of a round.
 const DRIVER: u64 = 0;
 
-/// Runs on one topology, and stops the test if a promise was broken.
-pub(crate) fn run(topology: Topology) {
-    run_with(topology, Who::Ours);
-}
-
-/// Runs a topology without a promise. Returns how often two held at the same time.
-pub(crate) fn run_without_promise(topology: Topology) -> Option<u64> {
-    run_with(topology, Who::Ours).map(|outcome| outcome.double_holds)
-}
-
-/// Runs a negative control on one topology, if it is installed; its violations are counted.
-pub(crate) fn run_control(topology: Topology, control: Control) {
-    match control.is_installed() {
-        true => drop(run_with(topology, Who::Control(control))),
-        false => {
-            println!("left out: {} is not installed: `cargo xtask test` does that", control.name());
-        }
-    }
-}
-
-fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
+/// Runs on one topology, and stops the test if a promise was broken. Returns how often two held at
+/// the same time, or nothing if the place cannot be had.
+pub(crate) fn run(topology: Topology) -> Option<u64> {
     let settings = Settings::read();
     let directory = must(tempfile::Builder::new().prefix("leasehold-campaign-").tempdir());
     let Some(mut place) = Place::start(topology, directory.path()) else {
@@ -77,12 +58,8 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         Promised::Order => "order",
         Promised::Nothing => "nothing",
     };
-    let (lock, promised) = match who {
-        Who::Ours | Who::Peer(_) => ("leasehold", promised),
-        Who::Control(control) => (control.name(), "nothing"),
-    };
-    let peers = if who == Who::Ours { Peer::of(topology) } else { Vec::new() };
-    let mut outcome = Outcome::new(topology.name(), lock, promised, settings.seed);
+    let peers = Peer::of(topology);
+    let mut outcome = Outcome::new(topology.name(), promised, settings.seed);
     outcome.server = version(&protected);
     let (began, mut highest) = (Instant::now(), HashMap::new());
     // Numbers go on from round to round: the protected values stay, and no value may come twice.
@@ -92,11 +69,9 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         must(std::fs::create_dir(&round));
         let mut crew = Crew {
             topology,
-            who,
             peers: &peers,
             plan: place.plan,
             url: place.url.clone(),
-            address: control::address(&place),
             protected: protected.port(),
             log: Arc::new(Log::create(&round, DRIVER)),
             directory: round.clone(),
@@ -110,27 +85,20 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         started = crew.started;
         let mut verdict = Verdict::of(&round, &mut highest);
         served.iter().for_each(|(check, what)| verdict.violate(check, what));
-        if who != Who::Ours {
-            // Controls have no tokens, and numbers in their place.
-            verdict.violations.retain(|check, _| !OF_TOKENS.contains(check));
-        }
         outcome.add(&verdict);
-        verdict.cases.retain(|(check, _)| who == Who::Ours && is_wrong(topology, check));
+        verdict.cases.retain(|(check, _)| is_wrong(topology, check));
         if !verdict.cases.is_empty() {
             fail(&settings, &mut outcome, &verdict, &round, began.elapsed());
         }
         must(std::fs::remove_dir_all(&round));
     }
-    finish(&settings, &place, who, &mut outcome, began.elapsed());
-    Some(outcome)
+    finish(&settings, &place, &mut outcome, began.elapsed());
+    Some(outcome.double_holds)
 }
 
 /// After all rounds, checks after a long run that nothing is left. Writes and prints the result.
-fn finish(settings: &Settings, place: &Place, who: Who, outcome: &mut Outcome, took: Duration) {
-    let remains = match who {
-        Who::Ours if settings.span >= LONG => what_remains(place),
-        _ => Vec::new(),
-    };
+fn finish(settings: &Settings, place: &Place, outcome: &mut Outcome, took: Duration) {
+    let remains = if settings.span >= LONG { what_remains(place) } else { Vec::new() };
     if !remains.is_empty() {
         *outcome.violations.entry("I11".to_owned()).or_default() += 1;
     }

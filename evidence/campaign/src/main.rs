@@ -7,7 +7,6 @@
 #![cfg(test)]
 
 mod bank;
-mod control;
 mod crew;
 mod data;
 mod doing;
@@ -31,8 +30,7 @@ mod topology;
 use leasehold_testkit::worker;
 
 use self::bank::Transfers;
-use self::control::Control;
-use self::driver::{run, run_control, run_without_promise};
+use self::driver::run;
 use self::topology::Topology;
 
 #[test]
@@ -41,7 +39,6 @@ fn job() {
     match worker::arguments().as_slice() {
         [bank, arguments @ ..] if bank == "bank" => bank::work(arguments),
         [command, arguments @ ..] if command == "command" => fleet::work(arguments),
-        [control, arguments @ ..] if control == "rslock" => control::work(arguments),
         arguments => process::work(arguments),
     }
 }
@@ -157,39 +154,7 @@ fn control_bank_unfenced_transfers_of_overtaken_holders_are_booked_and_lose_mone
 #[test]
 #[ignore = "a negative control: it shows that to be parted with a sentinel is a fault"]
 fn control_sentinel_alone_without_replicas_a_parted_primary_grants_beside_the_next() {
-    if let Some(double_holds) = run_without_promise(Topology::SentinelAlone) {
+    if let Some(double_holds) = run(Topology::SentinelAlone) {
         assert!(double_holds > 0);
     }
-}
-
-/// The negative controls: run them with `control_ --ignored`.
-macro_rules! controls {
-    ($($test:ident: $control:ident on $topology:ident;)*) => {
-        $(
-            #[test]
-            #[ignore = "a negative control: it proves nothing of what is tested here"]
-            fn $test() {
-                run_control(Topology::$topology, Control::$control);
-            }
-        )*
-    };
-}
-
-controls! {
-    control_server_node_redlock: NodeRedlock on Server;
-    control_server_redis_py: RedisPy on Server;
-    control_server_redisson: Redisson on Server;
-    control_server_rslock: Rslock on Server;
-    control_server_rueidislock: Rueidislock on Server;
-    control_forgetful_node_redlock: NodeRedlock on Forgetful;
-    control_forgetful_redis_py: RedisPy on Forgetful;
-    control_forgetful_redisson: Redisson on Forgetful;
-    control_forgetful_rslock: Rslock on Forgetful;
-    control_forgetful_rueidislock: Rueidislock on Forgetful;
-    control_sentinel_node_redlock: NodeRedlock on Sentinel;
-    control_sentinel_redis_py: RedisPy on Sentinel;
-    control_sentinel_redisson: Redisson on Sentinel;
-    control_sentinel_rueidislock: Rueidislock on Sentinel;
-    control_quorum_node_redlock: NodeRedlock on Quorum;
-    control_quorum_rslock: Rslock on Quorum;
 }

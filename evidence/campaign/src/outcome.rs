@@ -14,8 +14,6 @@ use crate::judge::{CHECKS, Unavailable, Verdict};
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) topology: String,
-    /// The name of the lock.
-    pub(crate) lock: String,
     /// Whether exclusion was promised under the faults of the place, or only the order of tokens.
     pub(crate) promised: &'static str,
     pub(crate) seed: u64,
@@ -43,10 +41,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(topology: &str, lock: &str, promised: &'static str, seed: u64) -> Self {
+    pub(crate) fn new(topology: &str, promised: &'static str, seed: u64) -> Self {
         Self {
             topology: topology.to_owned(),
-            lock: lock.to_owned(),
             promised,
             seed,
             server: String::new(),
@@ -94,11 +91,10 @@ impl Outcome {
     /// One line for people.
     pub(crate) fn line(&self) -> String {
         format!(
-            "{} ({}): {:.0} s, {:.0} of them stalled, seed {}: {} grants, {} hand-overs, \
+            "{}: {:.0} s, {:.0} of them stalled, seed {}: {} grants, {} hand-overs, \
              {} updates, {} adopts; {} faults, {} processes stopped, {} killed; \
              {} double holds, {} token regressions, {} lost updates",
             self.topology,
-            self.lock,
             self.seconds,
             self.stalled_seconds,
             self.seed,
@@ -120,9 +116,7 @@ impl Outcome {
         self.seconds = took.as_secs_f64();
         self.at = must(SystemTime::now().duration_since(UNIX_EPOCH)).as_secs();
         must(fs::create_dir_all(directory));
-        let lock = self.lock.replace(' ', "-");
-        let file =
-            directory.join(format!("{}-{lock}-{}-{}.json", self.topology, self.at, self.seed));
+        let file = directory.join(format!("{}-{}-{}.json", self.topology, self.at, self.seed));
         must(fs::write(&file, must(serde_json::to_string(self))));
         file
     }

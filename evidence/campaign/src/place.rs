@@ -277,11 +277,6 @@ impl Place {
         }
     }
 
-    /// The ports by which clients reach independent servers.
-    pub(crate) fn ports(&self) -> Vec<u16> {
-        self.proxies.iter().map(Proxy::port).collect()
-    }
-
     /// The links to servers that a fault affects.
     pub(crate) fn linked(&self, random: &mut Random) -> Vec<&Proxy> {
         drawn(self.proxies.len(), random).into_iter().map(|at| &self.proxies[at]).collect()

@@ -130,7 +130,7 @@ impl Log {
         self.append(&format!("z {process} {from} {to}\n"));
     }
 
-    /// A line of a negative control, which has no guards.
+    /// A line of a program that has no guards.
     pub(crate) fn line(&self, line: &str) {
         self.append(&format!("{line}\n"));
     }

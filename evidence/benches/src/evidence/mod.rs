@@ -1,9 +1,8 @@
-//! The report on the campaign: tables and pictures of the runs that were kept.
+//! The report on the campaign: tables and a picture of the runs that were kept.
 
 mod plot;
 mod runs;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -12,7 +11,7 @@ use self::runs::{Run, Runs};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// Reads the runs in a directory, and writes tables and pictures into another.
+/// Reads the runs in a directory, and writes tables and a picture into another.
 pub(crate) fn run(runs: &Path, evidence: &Path) -> Outcome {
     let runs = Runs::read(runs)?;
     fs::create_dir_all(evidence)?;
@@ -20,13 +19,10 @@ pub(crate) fn run(runs: &Path, evidence: &Path) -> Outcome {
         "# The figures of the campaign\n\nMade of the runs that were kept. \
          [README.md](README.md) says what they mean.\n\n",
     );
-    for table in [what_was_done(&runs), beside(&runs)] {
-        writeln!(text, "{table}")?;
-    }
+    writeln!(text, "{}", what_was_done(&runs))?;
     writeln!(text, "![longest silence](silence.svg)\n")?;
-    for (at, soak) in runs.soaks.iter().enumerate() {
-        plot::soak(soak, &evidence.join(format!("soak-{}.svg", at + 1)))?;
-        writeln!(text, "{}\n![soak](soak-{}.svg)\n", soak.table(), at + 1)?;
+    for soak in &runs.soaks {
+        writeln!(text, "{}", soak.table())?;
     }
     plot::silence(&runs, &evidence.join("silence.svg"))?;
     fs::write(evidence.join("campaign.md"), text.trim_end().to_owned() + "\n")?;
@@ -39,11 +35,11 @@ fn what_was_done(runs: &Runs) -> Table {
          all checks that failed";
     let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new("What was done with leasehold", &heads);
-    for run in runs.ours() {
+    for run in runs.all.values() {
         table.row([
             run.topology.clone(),
             run.promised.clone(),
-            minutes(run),
+            format!("{:.1}", run.seconds / 60.0),
             run.runs.to_string(),
             run.grants.to_string(),
             run.hand_overs.to_string(),
@@ -66,31 +62,4 @@ fn failed(run: &Run) -> String {
     let failed = run.violations.iter().filter(|(_, count)| **count > 0);
     let failed: Vec<_> = failed.map(|(check, count)| format!("{check} {count}")).collect();
     if failed.is_empty() { "–".to_owned() } else { failed.join(", ") }
-}
-
-/// Other locks under the same faults, and leasehold's.
-fn beside(runs: &Runs) -> Table {
-    let heads = "place | lock | minutes | grants | faults | stopped | killed | double holds | \
-         lost updates";
-    let heads: Vec<&str> = heads.split(" | ").collect();
-    let mut table = Table::new("The same nemesis, other locks", &heads);
-    let places: BTreeSet<&String> = runs.controls().map(|run| &run.topology).collect();
-    for run in runs.all.values().filter(|run| places.contains(&run.topology)) {
-        table.row([
-            run.topology.clone(),
-            run.lock.clone(),
-            minutes(run),
-            run.grants.to_string(),
-            run.fault_count().to_string(),
-            run.processes_stopped.to_string(),
-            run.processes_killed.to_string(),
-            run.double_holds.to_string(),
-            run.lost_updates.to_string(),
-        ]);
-    }
-    table
-}
-
-fn minutes(run: &Run) -> String {
-    format!("{:.1}", run.seconds / 60.0)
 }

@@ -1,4 +1,4 @@
-//! The figures of the campaign as pictures.
+//! A figure of the campaign as a picture.
 
 use std::path::Path;
 
@@ -6,7 +6,6 @@ use plotters::prelude::*;
 
 use super::runs::{Runs, worst};
 use crate::outcome::Outcome;
-use crate::soak::Soak;
 
 const SIZE: (u32, u32) = (900, 480);
 const COLOR: RGBColor = RGBColor(31, 119, 180);
@@ -42,34 +41,5 @@ pub(super) fn silence(runs: &Runs, file: &Path) -> Outcome {
         bar.set_margin(4, 4, 0, 0);
         bar
     }))?;
-    Ok(root.present()?)
-}
-
-/// A line for each measure over time, each as a share of its highest value.
-pub(super) fn soak(soak: &Soak, file: &Path) -> Outcome {
-    let root = SVGBackend::new(file, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
-        .caption("Soak: each measure as a share of its highest value", ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..soak.seconds / 60.0, 0.0..1.05)?;
-    chart.configure_mesh().x_desc("minutes").draw()?;
-    for (at, name) in Soak::measures().enumerate() {
-        let values = soak.samples.iter().map(|(_, all)| all[at]);
-        let highest = values.fold(f64::MIN_POSITIVE, f64::max);
-        let color = Palette99::pick(at).to_rgba();
-        let points = soak.samples.iter().map(|(time, all)| (time / 60.0, all[at] / highest));
-        chart
-            .draw_series(LineSeries::new(points, color))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], color));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.8))
-        .draw()?;
     Ok(root.present()?)
 }

@@ -9,11 +9,10 @@ use serde::Deserialize;
 use crate::outcome::Outcome;
 use crate::soak::Soak;
 
-/// Runs of one lock on one topology, added up.
+/// Runs on one topology, added up.
 #[derive(Debug, Deserialize)]
 pub(super) struct Run {
     pub(super) topology: String,
-    pub(super) lock: String,
     pub(super) promised: String,
     #[serde(default = "one")]
     pub(super) runs: u64,
@@ -45,13 +44,10 @@ fn one() -> u64 {
 /// All runs in a directory.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// By topology and lock, leasehold before others.
-    pub(super) all: BTreeMap<(String, bool, String), Run>,
+    /// By topology.
+    pub(super) all: BTreeMap<String, Run>,
     pub(super) soaks: Vec<Soak>,
 }
-
-/// The name of our lock.
-const OURS: &str = "leasehold";
 
 impl Runs {
     pub(super) fn read(directory: &Path) -> Outcome<Self> {
@@ -76,19 +72,10 @@ impl Runs {
     }
 
     fn add(&mut self, run: Run) {
-        let key = (run.topology.clone(), run.lock != OURS, run.lock.clone());
-        match self.all.get_mut(&key) {
+        match self.all.get_mut(&run.topology) {
             Some(all) => all.merge(run),
-            None => drop(self.all.insert(key, run)),
+            None => drop(self.all.insert(run.topology.clone(), run)),
         }
-    }
-
-    pub(super) fn ours(&self) -> impl Iterator<Item = &Run> {
-        self.all.values().filter(|run| run.lock == OURS)
-    }
-
-    pub(super) fn controls(&self) -> impl Iterator<Item = &Run> {
-        self.all.values().filter(|run| run.lock != OURS)
     }
 }
 
@@ -126,5 +113,5 @@ pub(super) fn worst(runs: &Runs) -> BTreeMap<String, u64> {
         let costs = run.faults.values();
         costs.flat_map(|cost| cost.silent_ms.iter().copied()).max()
     };
-    runs.ours().filter_map(|run| Some((run.topology.clone(), of(run)?))).collect()
+    runs.all.values().filter_map(|run| Some((run.topology.clone(), of(run)?))).collect()
 }

@@ -223,9 +223,4 @@ impl Soak {
         }
         table
     }
-
-    /// The names of the measures, in the order of the samples.
-    pub(crate) fn measures() -> impl Iterator<Item = &'static str> {
-        MEASURES.into_iter().map(|(name, _, _)| name)
-    }
 }

@@ -44,7 +44,7 @@ const REST: Duration = Duration::from_millis(50);
 /// The expected exit codes: trouble with the store, a busy lock, and a lost lease.
 const EXPECTED: [i32; 3] = [69, 75, 76];
 
-/// The job of such a member, with the arguments of the `controls`.
+/// The job of such a member, with the arguments of every program.
 pub(crate) fn work(arguments: &[String]) {
     let [url, protected, log, number, seed, tasks, _, names, capacity] = arguments else {
         panic!("{arguments:?}")

@@ -9,11 +9,12 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use leasehold_core::LOCK_CAPACITY;
 use leasehold_testkit::{Worker, must};
 
-use crate::control::{Call, redisson};
+use crate::plan::REGISTERS;
 use crate::topology::Topology;
 
 pub(crate) use self::command::work;
@@ -23,6 +24,9 @@ const PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python"
 
 /// The program in Python.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/fleet.py");
+
+/// Where `cargo xtask test` builds the program with Redisson.
+const REDISSON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/redisson");
 
 /// Tasks of each member, fewer where a task starts processes.
 const TASKS: usize = 6;
@@ -79,15 +83,10 @@ impl Peer {
         }
     }
 
-    /// Starts a member at the store with this URL; the address is for programs without URLs.
-    pub(crate) fn start(self, url: &str, address: Option<&str>, call: &Call<'_>) -> Worker {
+    /// Starts a member at the store with this URL.
+    pub(crate) fn start(self, url: &str, call: &Call<'_>) -> Worker {
         let tasks = if self == Self::Command { TASKS_OF_COMMAND } else { TASKS };
-        let place = match (self, address) {
-            // Redisson's locks with tokens, which are those of our mutexes.
-            (Self::Redisson, Some(address)) => address.replace("one,", "fenced,"),
-            _ => url.to_owned(),
-        };
-        let words = [call.words(&place, tasks), vec![LOCK_CAPACITY.to_string()]].concat();
+        let words = call.words(url, tasks);
         match self.program() {
             Some(mut program) => {
                 program.args(words);
@@ -98,6 +97,34 @@ impl Peer {
                 Worker::start(&[&["command"], &words[..]].concat())
             }
         }
+    }
+}
+
+/// What a member is told.
+pub(crate) struct Call<'a> {
+    /// The port of the protected values.
+    pub(crate) protected: u16,
+    /// The directory for its output.
+    pub(crate) directory: &'a Path,
+    pub(crate) number: u64,
+    pub(crate) seed: u64,
+    pub(crate) ttl: Duration,
+}
+
+impl Call<'_> {
+    fn words(&self, url: &str, tasks: usize) -> Vec<String> {
+        vec![
+            url.to_owned(),
+            self.protected.to_string(),
+            self.directory.join(format!("{}.log", self.number)).display().to_string(),
+            self.number.to_string(),
+            // Not every language has wide numbers.
+            (self.seed >> 16).to_string(),
+            tasks.to_string(),
+            self.ttl.as_millis().to_string(),
+            REGISTERS.to_string(),
+            LOCK_CAPACITY.to_string(),
+        ]
     }
 }
 
@@ -116,4 +143,16 @@ fn python() -> Option<PathBuf> {
         let imported = Command::new(python).args(["-c", "import leasehold"]).output();
         imported.is_ok_and(|imported| imported.status.success())
     })
+}
+
+/// The program with Redisson, if it is built: the last step of that is a file.
+fn redisson() -> Option<Command> {
+    if !Path::new(REDISSON).join("installed").exists() {
+        return None;
+    }
+    let mut command = Command::new("java");
+    command.args(["-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+    // Redisson's locks with tokens, which are those of our mutexes.
+    command.args(["-cp", &format!("{REDISSON}/classes:{REDISSON}/lib/*"), "Fleet"]);
+    Some(command)
 }

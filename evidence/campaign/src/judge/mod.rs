@@ -35,9 +35,6 @@ pub(crate) const CHECKS: [&str; 18] = [
 /// The checks that fail only if two hold at the same time.
 pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
 
-/// The checks that compare tokens.
-pub(crate) const OF_TOKENS: [&str; 5] = ["I1", "I2", "I3", "I10", "holds"];
-
 /// The records of all processes, and the violations in them.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {

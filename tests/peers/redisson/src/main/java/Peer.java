@@ -1,7 +1,5 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.time.Instant;
-import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -30,8 +28,6 @@ import org.redisson.config.Protocol;
  *   release                    lets go                   -> released, or refused if it is not its own
  *   force KIND                 ends whatever hold there is -> forced or free
  *   held                       is it still its own       -> held or lost
- *   time                       acquires, lets go at once -> the time of having it, in µs since 1970
- *   leave                      lets go                  -> the time before that, in µs since 1970
  *   add KIND COUNTER ROUNDS THREADS
  *                              adds 1 so many times in each thread, reading and writing under the
  *                              lock                      -> added
@@ -83,18 +79,6 @@ public final class Peer {
                 case "release" -> say(release(held));
                 case "force" -> say(lock(words[1]).forceUnlock() ? "forced" : "free");
                 case "held" -> say(held.isHeldByCurrentThread() ? "held" : "lost");
-                case "time" -> {
-                    RLock lock = lock("lock");
-                    lock.lock(1, TimeUnit.MINUTES);
-                    long now = ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
-                    lock.unlock();
-                    say("" + now);
-                }
-                case "leave" -> {
-                    long now = ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
-                    held.unlock();
-                    say("" + now);
-                }
                 case "add" -> {
                     int rounds = Integer.parseInt(words[3]);
                     inThreads(Integer.parseInt(words[4]), () -> add(words[1], words[2], rounds));

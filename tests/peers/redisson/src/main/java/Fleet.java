@@ -2,15 +2,14 @@ import java.io.BufferedReader;
 import java.io.FileWriter;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.Redisson;
-import org.redisson.api.RBucket;
 import org.redisson.api.RFencedLock;
-import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -18,11 +17,10 @@ import org.redisson.client.RedisConnectionException;
 import org.redisson.config.Config;
 
 /**
- * A negative control: Redisson's RLock. evidence/controls/README.md says how it is called. Where the
- * place is `fenced,PORT` it is a member of a fleet: it has RFencedLocks, and what they protect refuses
- * a lower token.
+ * A member of the campaign's fleet, with RFencedLocks: evidence/campaign/peers/README.md says how it is
+ * called.
  */
-public final class Control {
+public final class Fleet {
     /** As in evidence/campaign/src/register.rs, with answers that are texts. */
     private static final String READ = """
         local token = redis.call('HGET', KEYS[1], 'token')
@@ -40,8 +38,7 @@ public final class Control {
     private static PrintWriter log;
     private static RedissonClient client;
     private static RedissonClient values;
-    private static boolean isFenced;
-    private static String weight = "1";
+    private static String weight;
     private static long ttl;
     private static int names;
 
@@ -50,10 +47,9 @@ public final class Control {
         log = new PrintWriter(new FileWriter(args[2], true), true);
         ttl = Long.parseLong(args[6]);
         names = Integer.parseInt(args[7]);
-        isFenced = args[0].startsWith("fenced,");
-        weight = isFenced ? args[8] : weight;
-        client = connected(config(args[0].split(",")));
-        values = connected(config(new String[] {"one", args[1]}));
+        weight = args[8];
+        client = connected(config(URI.create(args[0]).getPort()));
+        values = connected(config(Integer.parseInt(args[1])));
         var threads = new ArrayList<Thread>();
         for (int task = 0; task < Integer.parseInt(args[5]); task++) {
             var random = new Random(Long.parseLong(args[4]) + task);
@@ -84,22 +80,12 @@ public final class Control {
         }
     }
 
-    private static Config config(String[] place) {
+    private static Config config(int port) {
         var config = new Config();
-        config.setNettyThreads(4).setThreads(8);
-        if (!place[0].equals("sentinel")) {
-            config.useSingleServer().setAddress("redis://127.0.0.1:" + place[1])
-                .setTimeout(1000).setConnectTimeout(1000).setRetryAttempts(1)
-                .setConnectionMinimumIdleSize(2).setSubscriptionConnectionMinimumIdleSize(1);
-            return config;
-        }
-        var sentinels = config.useSentinelServers().setMasterName(place[1])
-            .setCheckSentinelsList(false).setScanInterval(500)
+        config.setNettyThreads(4).setThreads(8).useSingleServer()
+            .setAddress("redis://127.0.0.1:" + port)
             .setTimeout(1000).setConnectTimeout(1000).setRetryAttempts(1)
-            .setMasterConnectionMinimumIdleSize(2).setSlaveConnectionMinimumIdleSize(1);
-        for (int at = 2; at < place.length; at++) {
-            sentinels.addSentinelAddress("redis://127.0.0.1:" + place[at]);
-        }
+            .setConnectionMinimumIdleSize(2).setSubscriptionConnectionMinimumIdleSize(1);
         return config;
     }
 
@@ -125,45 +111,36 @@ public final class Control {
 
     private static void turn(Random random) throws InterruptedException {
         String name = "campaign/r" + random.nextInt(names);
-        RFencedLock lock = isFenced ? client.getFencedLock(name) : null;
-        RLock plain = isFenced ? lock : client.getLock(name);
+        RFencedLock lock = client.getFencedLock(name);
         // The clock that has counted since the machine was started, in nanoseconds.
         long asked = System.nanoTime();
-        Long token = isFenced ? lock.tryLockAndGetToken(2000, ttl, TimeUnit.MILLISECONDS) : null;
-        if (isFenced ? token == null : !plain.tryLock(2000, ttl, TimeUnit.MILLISECONDS)) {
+        Long token = lock.tryLockAndGetToken(2000, ttl, TimeUnit.MILLISECONDS);
+        if (token == null) {
             return;
         }
         long entered = System.nanoTime();
         long own = COUNTED.incrementAndGet();
-        write("g", name, own, asked, entered, isFenced ? token : own, own, 1);
-        update(name, random, isFenced ? token : 0);
+        write("g", name, own, asked, entered, token, own, 1);
+        update(name, random, token);
         long left = Math.min(System.nanoTime(), asked + ttl * 1_000_000);
         if (left > entered) {
-            write("p", name, own, own, entered, left, isFenced ? token : own, weight, weight);
+            write("p", name, own, own, entered, left, token, weight, weight);
         }
-        if (isFenced) {
-            write("e redisson");
-        }
+        write("e redisson");
         SERVED.incrementAndGet();
-        plain.unlock();
+        lock.unlock();
     }
 
     private static void update(String name, Random random, long token) {
         long value = COUNTED.incrementAndGet();
         write("r", name, value, System.nanoTime(), token);
-        String old = isFenced ? fenced(READ, name, token, 0) : bucket(name).get();
+        String old = fenced(READ, name, token, 0);
         pause(random.nextInt(10));
-        if (!isFenced) {
-            bucket(name).set(Long.toString(value));
-        } else if (old == null || !fenced(WRITE, name, token, value).equals("1")) {
+        if (old == null || !fenced(WRITE, name, token, value).equals("1")) {
             write("n", value);
             return;
         }
-        write("d", value, System.nanoTime(), old == null ? "0" : old);
-    }
-
-    private static RBucket<String> bucket(String name) {
-        return values.getBucket(name, StringCodec.INSTANCE);
+        write("d", value, System.nanoTime(), old);
     }
 
     private static String fenced(String script, String name, long token, long value) {
