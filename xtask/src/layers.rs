@@ -46,8 +46,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
         &[
             "finding message place protocol secret traits",
             "pace warnings",
-            "clocked options tls",
-            "socket url",
+            "clocked options",
+            "socket tls url",
             "file memory postgres quorum redis",
             "router",
             "fuzzing",

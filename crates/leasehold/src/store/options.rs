@@ -1,7 +1,6 @@
 //! What the options of the stores on servers have in common.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
@@ -75,12 +74,12 @@ pub enum Quarantine {
 
 impl Quarantine {
     /// The value of the option in a URL.
-    pub(super) fn read(name: &str, text: &str) -> Result<Self, InvalidInput> {
+    pub(super) fn read(text: String) -> Result<Self, InvalidInput> {
         #[cfg(leasehold_test_bugs)]
         if text.starts_with(|first: char| first.is_ascii_digit()) {
-            return span(name, text).map(Self::Of);
+            return span(text).map(Self::Of);
         }
-        word(name, text, &[("on", Self::On), ("off", Self::Off)])
+        word(&[("on", Self::On), ("off", Self::Off)])(text)
     }
 
     /// The length of the quarantine, if there is one.
@@ -100,33 +99,28 @@ pub(super) fn invalid(why: impl Into<String>) -> InvalidInput {
     InvalidInput::new("url", why)
 }
 
-/// The error for an option that does not exist.
-pub(super) fn unknown(name: &str, names: &[&str]) -> InvalidInput {
-    let known = list(names, "and");
-    invalid(format!("the store URL has the unknown option {name:?}: there are {known}"))
-}
-
-/// Reads a value that must be one of these words.
-pub(super) fn word<T: Copy>(
-    name: &str,
-    text: &str,
-    words: &[(&str, T)],
-) -> Result<T, InvalidInput> {
-    let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        invalid(format!("`{name}` in the store URL is {}", list(&words, "or")))
-    })
-}
-
-fn list(words: &[&str], link: &str) -> String {
-    let (last, others) = words.split_last().unwrap_or((&"", &[]));
-    format!("{} {link} {last}", others.join(", "))
+/// Reads a value that is any text.
+pub(super) fn text<T: From<String>>(text: String) -> Result<T, InvalidInput> {
+    Ok(text.into())
 }
 
 /// Reads a value that is a span.
-pub(super) fn span(name: &str, text: &str) -> Result<Duration, InvalidInput> {
-    parse_duration(text).map_err(|refusal| invalid(format!("`{name}` in the store URL: {refusal}")))
+pub(super) fn span(text: String) -> Result<Duration, InvalidInput> {
+    parse_duration(&text)
+}
+
+/// Reads a value that is one of these words.
+pub(super) fn word<T: Copy>(words: &[(&str, T)]) -> impl Fn(String) -> Result<T, InvalidInput> {
+    |text| {
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let words = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>();
+        found.ok_or_else(|| invalid(format!("write {}", list(&words(), "or"))))
+    }
+}
+
+pub(super) fn list(words: &[&str], link: &str) -> String {
+    let (last, others) = words.split_last().unwrap_or((&"", &[]));
+    format!("{} {link} {last}", others.join(", "))
 }
 
 /// Refuses a timeout that is out of range.
@@ -146,34 +140,13 @@ pub(super) fn refuse<const N: usize>(refusals: [(bool, &str); N]) -> Result<(), 
     }
 }
 
-/// Refuses files of TLS that have no effect, or belong together: authorities, certificate and key,
-/// each with the name of its option. Without TLS, `off` says why.
-pub(super) fn check_tls(
-    files: [(&str, &Option<PathBuf>); 3],
-    has_config: bool,
-    off: Option<&str>,
-) -> Result<(), InvalidInput> {
-    let [_, (cert, certificate), (key, private)] = files;
-    let given = files.iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
-    match (given, off) {
-        (Some(name), _) if has_config => Err(invalid(format!(
-            "`{name}` is a part of the TLS configuration that the program gives: set it there"
-        ))),
-        (Some(name), Some(off)) => {
-            Err(invalid(format!("`{name}` in the store URL is for TLS: {off}")))
-        }
-        _ if certificate.is_some() != private.is_some() => {
-            Err(invalid(format!("`{cert}` and `{key}` go together: give both")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Asserts that the manual has a row for each option, and no other.
+/// Asserts that the manual has a row for each option that this refusal of an unknown one names, and
+/// no other.
 #[cfg(test)]
-pub(super) fn assert_told(manual: &str, names: &[&str]) {
+pub(super) fn assert_told(manual: &str, refusal: &str) {
     let (_, section) = manual.split_once("\n## Options\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    assert_eq!(rows.collect::<Vec<_>>(), names);
+    let told = format!(": there are {}", list(&rows.collect::<Vec<_>>(), "and"));
+    assert!(refusal.ends_with(&told), "{refusal}");
 }

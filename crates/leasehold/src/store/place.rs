@@ -1,4 +1,12 @@
-//! The place that a store URL names.
+//! The place that a store URL names, and the environment that its passwords come from.
+
+/// The values of variables of an environment.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The environment of this process.
+pub(crate) fn of_process(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
 
 /// The place of a store.
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use leasehold_core::{InvalidInput, Result};
 use super::file::File;
 use super::finding::Finding;
 use super::memory::{self, Memory};
-use super::place::Place;
+use super::place::{Environment, Place, of_process};
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
@@ -20,9 +20,6 @@ use super::redis::{self, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use super::url::without_password;
-
-/// The values of variables of an environment.
-type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The options that a URL gives.
 enum Options {
@@ -48,22 +45,15 @@ impl Options {
             "file" => File::path(url).map(Self::File),
             "memory" => Ok(Self::Memory),
             #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => Ok(Self::Postgres(Box::new(match environment {
-                Some(environment) => PostgresOptions::from_url_with(url, environment)?,
-                None => PostgresOptions::read(url)?,
-            }))),
+            "postgres" | "postgresql" => {
+                Ok(Self::Postgres(Box::new(PostgresOptions::read(url, environment)?)))
+            }
             #[cfg(feature = "redis")]
-            scheme if Redis::is_named_by(scheme) => Ok(Self::Redis(Box::new(match environment {
-                Some(environment) => RedisOptions::from_url_with(url, environment)?,
-                None => RedisOptions::read(url)?,
-            }))),
+            scheme if Redis::is_named_by(scheme) => {
+                Ok(Self::Redis(Box::new(RedisOptions::read(url, environment)?)))
+            }
             _ => Err(unknown(url)),
         }
-    }
-
-    /// Reads a URL, with the environment of this process.
-    fn of(url: &str) -> Result<Self, InvalidInput> {
-        Self::read(url, Some(&|name| std::env::var(name).ok()))
     }
 }
 
@@ -78,7 +68,7 @@ fn scheme(url: &str) -> &str {
 /// [`crate::Error::Invalid`] names the part of the URL that is wrong; [`crate::Error::Store`] says
 /// why the store could not be opened.
 pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
-    connect_with(url, |name| std::env::var(name).ok()).await
+    connect_with(url, of_process).await
 }
 
 /// Like [`connect`], but passwords that are not in the URL come from `environment` instead of this
@@ -108,7 +98,7 @@ pub async fn connect_with(
 ///
 /// [`InvalidInput`] names the part of the URL that is wrong.
 pub fn check_url(url: &str) -> Result<(), InvalidInput> {
-    Options::of(url).map(drop)
+    Options::read(url, Some(&of_process)).map(drop)
 }
 
 /// Whether a URL names a store in the memory of this process.
@@ -142,12 +132,12 @@ pub fn place(url: &str) -> Option<Place> {
 ///
 /// If it finds nothing to check: the same errors as [`connect`].
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
-    match Options::of(url)? {
+    match Options::read(url, Some(&of_process))? {
         #[cfg(feature = "file")]
         Options::File(path) => File::examine(&path),
         Options::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
-        Options::Postgres(_) => postgres::examine(url).await,
+        Options::Postgres(options) => postgres::examine(&options).await,
         #[cfg(feature = "redis")]
         Options::Redis(options) => redis::examine(*options).await,
     }

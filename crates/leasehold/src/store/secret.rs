@@ -21,15 +21,9 @@ impl Secret {
     }
 }
 
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
+impl<T: Into<String>> From<T> for Secret {
+    fn from(text: T) -> Self {
+        Self(text.into())
     }
 }
 
@@ -116,15 +110,9 @@ fn first_line(path: &str) -> Result<Secret, InvalidInput> {
     Ok(text.lines().next().unwrap_or_default().into())
 }
 
-impl From<String> for Password {
-    fn from(text: String) -> Self {
-        Self(Source::Fixed(text.into()))
-    }
-}
-
-impl From<&str> for Password {
-    fn from(text: &str) -> Self {
-        Self(Source::Fixed(text.into()))
+impl<T: Into<String>> From<T> for Password {
+    fn from(text: T) -> Self {
+        Self(Source::Fixed(Secret(text.into())))
     }
 }
 

@@ -19,6 +19,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use super::options::invalid as refusal;
+
 /// A TLS configuration that the program makes with [the rustls that leasehold
 /// uses](crate::store::rustls). No `Debug` shows it, because it may have a private key.
 #[derive(Clone)]
@@ -35,7 +37,7 @@ impl Eq for TlsConfig {}
 debug_as!(TlsConfig => |_, f| f.write_str("(a configuration of the program)"));
 
 /// The options of a store URL that name an authority, a certificate and its key, with their files.
-pub(crate) type TlsFiles<P> = [(&'static str, P); 3];
+pub(crate) type TlsFiles = [(&'static str, Option<PathBuf>); 3];
 
 /// The TLS configuration of each new connection.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub(crate) enum Tls {
     /// The configuration of the program, or one that names no file.
     Fixed(TlsConfig),
     /// The files may be replaced, so each new connection reads them.
-    Files(Trust, TlsFiles<Option<PathBuf>>),
+    Files(Trust, TlsFiles),
 }
 
 impl Tls {
@@ -55,15 +57,14 @@ impl Tls {
     pub(crate) fn new(
         own: Option<&TlsConfig>,
         trust: Trust,
-        files: TlsFiles<&Option<PathBuf>>,
+        files: TlsFiles,
     ) -> Result<Self, InvalidInput> {
         if let Some(own) = own {
             return Ok(Self::Fixed(own.clone()));
         }
-        let read = Self::Files(trust, files.map(|(option, path)| (option, path.clone())));
-        let config = read.config()?;
+        let config = read_all(trust, &files)?;
         let names_any = files.iter().any(|(_, path)| path.is_some());
-        Ok(if names_any { read } else { Self::Fixed(TlsConfig(config)) })
+        Ok(if names_any { Self::Files(trust, files) } else { Self::Fixed(TlsConfig(config)) })
     }
 
     /// The configuration for a connection that is opened now.
@@ -81,39 +82,53 @@ impl Tls {
 
 /// The servers that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "`sslmode` has all of them"))]
 pub(crate) enum Trust {
     /// Any server that answers.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "`sslmode=require`"))]
     Anybody,
     /// A server with a certificate of a known authority, for any name.
-    #[cfg(feature = "postgres")]
     AnyName,
     /// A server with a certificate of a known authority, for the name that was asked for.
     Name,
 }
 
-fn read_all(
-    trust: Trust,
-    [ca, cert, key]: &TlsFiles<Option<PathBuf>>,
-) -> Result<Arc<ClientConfig>, InvalidInput> {
+/// Refuses files that have no effect, or belong together: authorities, certificate and key. Without
+/// TLS, `off` says why.
+pub(crate) fn check(
+    files: &TlsFiles,
+    has_config: bool,
+    off: Option<&str>,
+) -> Result<(), InvalidInput> {
+    let [_, (cert, certificate), (key, private)] = files;
+    let given = files.iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
+    match (given, off) {
+        (Some(name), _) if has_config => Err(refusal(format!(
+            "`{name}` is a part of the TLS configuration that the program gives: set it there"
+        ))),
+        (Some(name), Some(off)) => {
+            Err(refusal(format!("`{name}` in the store URL is for TLS: {off}")))
+        }
+        _ if certificate.is_some() != private.is_some() => {
+            Err(refusal(format!("`{cert}` and `{key}` go together: give both")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_all(trust: Trust, [ca, cert, key]: &TlsFiles) -> Result<Arc<ClientConfig>, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", &error))?;
+    let lenient = |authority| Arc::new(Lenient { algorithms, authority });
     let trusting = match trust {
-        Trust::Anybody => {
-            let verifier = Lenient { algorithms, authority: None };
-            versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-        }
-        #[cfg(feature = "postgres")]
+        Trust::Anybody => versions.dangerous().with_custom_certificate_verifier(lenient(None)),
         Trust::AnyName => {
             let roots = Arc::new(authorities(ca)?);
-            let authority = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
-                .build()
-                .map_err(|error| invalid(ca.0, &error))?;
-            let verifier = Lenient { algorithms, authority: Some(authority) };
-            versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            let authority = WebPkiServerVerifier::builder_with_provider(roots, provider);
+            let authority = authority.build().map_err(|error| invalid(ca.0, &error))?;
+            versions.dangerous().with_custom_certificate_verifier(lenient(Some(authority)))
         }
         Trust::Name => versions.with_root_certificates(authorities(ca)?),
     };
@@ -130,14 +145,13 @@ fn read_all(
 }
 
 fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
-    InvalidInput::new("url", format!("`{option}` cannot be used: {error}"))
+    refusal(format!("`{option}` cannot be used: {error}"))
 }
 
 /// The items of one kind, named `what`, in a PEM file.
 fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, InvalidInput> {
-    let wrong = |why: &dyn fmt::Display| {
-        InvalidInput::new("url", format!("`{option}` names {}: {why}", path.display()))
-    };
+    let wrong =
+        |why: &dyn fmt::Display| refusal(format!("`{option}` names {}: {why}", path.display()));
     let found = T::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<T>, _>>);
     let found = found.map_err(|error| wrong(&error))?;
     if found.is_empty() { Err(wrong(&format_args!("no {what}"))) } else { Ok(found) }
@@ -217,7 +231,7 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_no_certificate_is_named() {
         let refusal = |ca: &str| {
-            let files = [("ca", &Some(ca.into())), ("cert", &None), ("key", &None)];
+            let files = [("ca", Some(ca.into())), ("cert", None), ("key", None)];
             Tls::new(None, Trust::Name, files).unwrap_err().why
         };
         let why = refusal("/nowhere/ca.pem");

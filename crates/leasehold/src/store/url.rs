@@ -4,8 +4,8 @@
 use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
-use super::options::{Server, invalid};
-use super::place::Place;
+use super::options::{Server, invalid, list};
+use super::place::{Environment, Place};
 use super::secret::{Login, PASSWORD_FILE, Password, Secret};
 
 /// The environment variable with a password, so that no URL needs to contain it.
@@ -20,8 +20,7 @@ pub(crate) struct Url<'a> {
     pub(crate) hosts: &'a str,
     /// What follows the first `/` after the hosts.
     pub(crate) path: &'a str,
-    /// Each option and its value.
-    pub(crate) options: Vec<(&'a str, String)>,
+    pub(crate) query: Query<'a>,
 }
 
 impl<'a> Url<'a> {
@@ -36,7 +35,7 @@ impl<'a> Url<'a> {
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
         check_delimiters(authority, path, query)?;
         let (login, hosts) = split_login(authority)?;
-        Ok(Self { scheme, login, hosts, path, options: split_options(query)? })
+        Ok(Self { scheme, login, hosts, path, query: Query::read(query)? })
     }
 }
 
@@ -118,20 +117,49 @@ fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
     Ok((Login { user, password }, hosts))
 }
 
-fn split_options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> {
-    let mut options: Vec<(&str, String)> = Vec::new();
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (name, value) = option.split_once('=').ok_or_else(|| {
-            // The message does not name the option: it may be a piece of a password with a `?` in
-            // it.
-            invalid("an option in the store URL has no value: write name=value")
-        })?;
-        if options.iter().any(|(seen, _)| *seen == name) {
-            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+/// The options of a URL. A store takes each option that it has.
+#[derive(Debug)]
+pub(crate) struct Query<'a> {
+    given: Vec<(&'a str, String)>,
+    /// All options of the store, in the order of the manual.
+    names: Vec<&'static str>,
+}
+
+impl<'a> Query<'a> {
+    fn read(text: &'a str) -> Result<Self, InvalidInput> {
+        let mut given: Vec<(&str, String)> = Vec::new();
+        for option in text.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or_else(|| {
+                // The message does not name the option: it may be a piece of a password with a `?`
+                // in it.
+                invalid("an option in the store URL has no value: write name=value")
+            })?;
+            if given.iter().any(|(seen, _)| *seen == name) {
+                return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+            }
+            given.push((name, decode("option", value)?));
         }
-        options.push((name, decode("option", value)?));
+        Ok(Self { given, names: Vec::new() })
     }
-    Ok(options)
+
+    /// The value of an option, if the URL has it.
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(String) -> Result<T, InvalidInput>,
+    ) -> Result<Option<T>, InvalidInput> {
+        self.names.push(name);
+        let at = self.given.iter().position(|(given, _)| *given == name);
+        let value = at.map(|at| read(self.given.remove(at).1)).transpose();
+        value.map_err(|refusal| invalid(format!("`{name}` in the store URL: {refusal}")))
+    }
+
+    /// Refuses an option that the store does not have.
+    pub(crate) fn end(self) -> Result<(), InvalidInput> {
+        let Some((name, _)) = self.given.first() else { return Ok(()) };
+        let known = list(&self.names, "and");
+        Err(invalid(format!("the store URL has the unknown option {name:?}: there are {known}")))
+    }
 }
 
 /// A valid URL as it may be shown: without its password, and without a user that has no password,
@@ -147,24 +175,23 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
 
 impl Place {
     /// The place of servers, by a database with this role. `options` select the locks.
-    pub(crate) fn on_servers<const N: usize>(
+    pub(crate) fn on_servers(
         scheme: &str,
         role: Option<&Secret>,
         servers: &[Server],
         path: &[&str],
-        options: [(&str, Option<&str>); N],
+        options: &[(&str, Option<&str>)],
     ) -> Self {
         let mut servers = servers.to_vec();
         for server in servers.iter_mut().filter(|server| !server.is_socket()) {
             server.host.make_ascii_lowercase();
         }
         servers.sort();
-        let path: Vec<_> = path.iter().map(|part| encode(part)).collect();
-        let given = options.iter().filter_map(|(name, value)| Some((name, (*value)?)));
-        let options: Vec<_> =
-            given.map(|(name, value)| format!("{name}={}", encode(value))).collect();
-        let query = if options.is_empty() { "" } else { "?" };
-        let rest = format!("{}{query}{}", path.join("/"), options.join("&"));
+        let mut rest = path.iter().map(|part| encode(part)).collect::<Vec<_>>().join("/");
+        for (name, value) in options.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+            let link = if rest.contains('?') { '&' } else { '?' };
+            rest.push_str(&format!("{link}{name}={}", encode(value)));
+        }
         let role = role.map(|role| format!("{}@", encode(role.reveal()))).unwrap_or_default();
         let has_hosts = !servers.iter().any(Server::is_socket);
         let remote = has_hosts.then(|| format!("{scheme}://{role}{}/{rest}", joined(&servers)));
@@ -196,15 +223,13 @@ fn encode(text: &str) -> String {
 /// Takes a missing password from the environment.
 pub(crate) fn complete(
     login: &mut Login,
-    environment: impl Fn(&str) -> Option<String>,
+    environment: Environment<'_>,
 ) -> Result<(), InvalidInput> {
-    if login.password.is_some() {
-        return Ok(());
+    if login.password.is_none() {
+        login.password = match environment(PASSWORD) {
+            Some(password) => Some(password.into()),
+            None => environment(PASSWORD_FILE).map(Password::from_file).transpose()?,
+        };
     }
-    login.password = match (environment(PASSWORD), environment(PASSWORD_FILE)) {
-        (Some(password), _) => Some(password.into()),
-        (None, Some(path)) => Some(Password::from_file(path)?),
-        (None, None) => None,
-    };
     Ok(())
 }

@@ -38,8 +38,8 @@ const RIGHTS: &str = "SELECT quote_ident(current_user), ARRAY(SELECT p.proname::
     ORDER BY 1)";
 
 /// Checks the server of a URL. Changes nothing.
-pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let settings = PostgresOptions::from_url(url)?;
+pub(crate) async fn examine(settings: &PostgresOptions) -> Result<Vec<Finding>, Error> {
+    let settings = settings.clone();
     let sessions = Sessions::new(&settings)?;
     let found = on_keeper(Box::pin(async move {
         sessions.connect(&settings).await?;

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 
-use crate::store::options::{
-    self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
-};
-use crate::store::place::Place;
+use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, text, word};
+use crate::store::place::{Environment, Place, of_process};
 use crate::store::secret::{Login, Secret};
-use crate::store::tls::{Tls, TlsConfig, TlsFiles, Trust};
+use crate::store::tls::{self, Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
 
 /// The default port of PostgreSQL.
@@ -31,19 +29,6 @@ const SCHEMA: &str = "leasehold";
 
 /// The longest name of a schema: the server cuts longer names off.
 const MAX_SCHEMA_BYTES: usize = 63;
-
-/// The options of a URL, in the order of the manual.
-const OPTIONS: [&str; 9] = [
-    "schema",
-    "timeout",
-    "connections",
-    "listen",
-    "quarantine",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-];
 
 const SSL_MODES: [(&str, SslMode); 4] = [
     ("disable", SslMode::Disable),
@@ -132,69 +117,40 @@ impl PostgresOptions {
     ///
     /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
     pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
-        Self::from_url_with(url, |name| std::env::var(name).ok())
+        Self::read(url, Some(&of_process))
     }
 
-    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
-    /// process's environment. That function gets the names of the variables.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`from_url`](Self::from_url).
-    pub fn from_url_with(
+    /// Reads a URL. Without an environment, passwords may be missing, and options may exclude each
+    /// other.
+    pub(crate) fn read(
         url: &str,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: Option<Environment<'_>>,
     ) -> Result<Self, InvalidInput> {
-        let mut options = Self::read(url)?;
-        url::complete(&mut options.login, environment)?;
-        options.check()?;
-        Ok(options)
-    }
-
-    /// Reads the URL itself.
-    pub(crate) fn read(url: &str) -> Result<Self, InvalidInput> {
-        let Url { login, hosts, path, options, .. } =
-            Url::read(url, "postgres://USER@HOST/DATABASE")?;
-        let servers = url::servers("postgres", hosts, DEFAULT_PORT)?;
+        let example = "postgres://USER@HOST/DATABASE";
+        let Url { login, hosts, path, mut query, .. } = Url::read(url, example)?;
+        let server = |text: &str| url::server("postgres", text, DEFAULT_PORT);
+        let number = |text: String| text.parse().map_err(|_| invalid("it is not a number"));
         let mut read = Self {
-            servers,
+            servers: url::servers("postgres", hosts, DEFAULT_PORT)?,
             login,
             database: (!path.is_empty()).then(|| decode("database", path)).transpose()?,
-            schema: SCHEMA.to_owned(),
-            timeout: DEFAULT_TIMEOUT,
-            connections: DEFAULT_CONNECTIONS,
-            listen: None,
-            quarantine: Quarantine::default(),
-            sslmode: None,
-            sslrootcert: None,
-            sslcert: None,
-            sslkey: None,
+            schema: query.take("schema", text)?.unwrap_or_else(|| SCHEMA.to_owned()),
+            timeout: query.take("timeout", span)?.unwrap_or(DEFAULT_TIMEOUT),
+            connections: query.take("connections", number)?.unwrap_or(DEFAULT_CONNECTIONS),
+            listen: query.take("listen", |text| server(&text))?,
+            quarantine: query.take("quarantine", Quarantine::read)?.unwrap_or_default(),
+            sslmode: query.take("sslmode", word(&SSL_MODES))?,
+            sslrootcert: query.take("sslrootcert", text)?,
+            sslcert: query.take("sslcert", text)?,
+            sslkey: query.take("sslkey", text)?,
             tls_config: None,
         };
-        for (name, value) in options {
-            read.set(name, value)?;
+        query.end()?;
+        if let Some(environment) = environment {
+            url::complete(&mut read.login, environment)?;
+            read.check()?;
         }
         Ok(read)
-    }
-
-    fn set(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
-        match name {
-            "schema" => self.schema = text,
-            "timeout" => self.timeout = span(name, &text)?,
-            "connections" => {
-                self.connections = text
-                    .parse()
-                    .map_err(|_| invalid(format!("`{name}` in the store URL is not a number")))?;
-            }
-            "listen" => self.listen = Some(url::server("postgres", &text, DEFAULT_PORT)?),
-            "quarantine" => self.quarantine = Quarantine::read(name, &text)?,
-            "sslmode" => self.sslmode = Some(word(name, &text, &SSL_MODES)?),
-            "sslrootcert" => self.sslrootcert = Some(text.into()),
-            "sslcert" => self.sslcert = Some(text.into()),
-            "sslkey" => self.sslkey = Some(text.into()),
-            _ => return Err(unknown(name, &OPTIONS)),
-        }
-        Ok(())
     }
 
     /// The place of the locks.
@@ -202,7 +158,7 @@ impl PostgresOptions {
         let role = self.login.user.as_ref();
         let database = self.database.as_deref().or(role.map(Secret::reveal)).unwrap_or_default();
         let schema = (self.schema != SCHEMA).then_some(self.schema.as_str());
-        Place::on_servers("postgres", role, &self.servers, &[database], [("schema", schema)])
+        Place::on_servers("postgres", role, &self.servers, &[database], &[("schema", schema)])
     }
 
     /// Refuses values that are out of range or exclude each other.
@@ -210,7 +166,7 @@ impl PostgresOptions {
         options::check_timeout(self.timeout)?;
         let is_off = self.sslmode == Some(SslMode::Disable);
         let off = is_off.then_some("`sslmode` is disable");
-        options::check_tls(self.files(), self.tls_config.is_some(), off)?;
+        tls::check(&self.files(), self.tls_config.is_some(), off)?;
         let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
         options::refuse([
@@ -267,8 +223,9 @@ impl PostgresOptions {
         Tls::new(self.tls_config.as_ref(), trust, self.files()).map(Some)
     }
 
-    fn files(&self) -> TlsFiles<&Option<PathBuf>> {
-        [("sslrootcert", &self.sslrootcert), ("sslcert", &self.sslcert), ("sslkey", &self.sslkey)]
+    fn files(&self) -> TlsFiles {
+        let Self { sslrootcert, sslcert, sslkey, .. } = self.clone();
+        [("sslrootcert", sslrootcert), ("sslcert", sslcert), ("sslkey", sslkey)]
     }
 }
 
@@ -279,12 +236,13 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<PostgresOptions, String> {
-        PostgresOptions::from_url_with(url, |_| None).map_err(|refusal| refusal.why)
+        PostgresOptions::read(url, Some(&|_| None)).map_err(|refusal| refusal.why)
     }
 
     #[test]
     fn the_manual_has_a_row_for_each_option_and_no_other() {
-        options::assert_told(crate::store::Postgres::MANUAL, &OPTIONS);
+        let refusal = parse("postgres://u@h?prefix=a").map(drop).unwrap_err();
+        options::assert_told(crate::store::Postgres::MANUAL, &refusal);
     }
 
     #[test]

@@ -9,12 +9,10 @@ use leasehold_core::InvalidInput;
 use leasehold_core::bugs::{self, Bug};
 
 pub(crate) use crate::store::options::Server as Address;
-use crate::store::options::{
-    self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, unknown, word,
-};
-use crate::store::place::Place;
+use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, text, word};
+use crate::store::place::{Environment, Place, of_process};
 use crate::store::secret::Login;
-use crate::store::tls::{TlsConfig, TlsFiles};
+use crate::store::tls::{self, TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -35,10 +33,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The largest number of replicas that `replicas=` can ask for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;
-
-/// The options of a URL, in the order of the manual.
-const OPTIONS: [&str; 9] =
-    ["prefix", "timeout", "ca", "cert", "key", "layout", "sentinel_user", "replicas", "quarantine"];
 
 const LAYOUTS: [(&str, LayoutName); 4] = [
     ("native", LayoutName::Native),
@@ -88,6 +82,17 @@ pub enum Replicas {
     None,
 }
 
+impl Replicas {
+    fn read(text: String) -> Result<Self, InvalidInput> {
+        Ok(match text.as_str() {
+            "all" => Self::All,
+            "none" => Self::None,
+            // None of them is in the range.
+            number => Self::AtLeast(number.parse().unwrap_or(0)),
+        })
+    }
+}
+
 /// The servers of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
@@ -102,6 +107,49 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
+    /// The servers of a URL, and its database.
+    fn read<'a>(
+        scheme: &str,
+        kind: &str,
+        hosts: &str,
+        path: &'a str,
+    ) -> Result<(Self, &'a str), InvalidInput> {
+        let addresses = || url::servers("redis", hosts, DEFAULT_PORT);
+        Ok(match kind {
+            "" if hosts.contains(',') => {
+                return Err(invalid(
+                    "the store URL names several hosts: give one primary, or say what they are by \
+                     redis+sentinel://, redis+cluster:// or redis+quorum://",
+                ));
+            }
+            "" => (Self::Standalone(url::server("redis", hosts, DEFAULT_PORT)?), path),
+            "unix" if !hosts.is_empty() || path.is_empty() => {
+                return Err(invalid(
+                    "a socket needs its absolute path: write redis+unix:///run/redis.sock, with \
+                     three slashes",
+                ));
+            }
+            "unix" => {
+                let host = decode("path", &format!("/{path}"))?;
+                (Self::Standalone(Address { host, port: 0 }), "")
+            }
+            "cluster" => (Self::Cluster(addresses()?), path),
+            "quorum" => (Self::Quorum(addresses()?), path),
+            "sentinel" => {
+                let (service, database) = path.split_once('/').unwrap_or((path, ""));
+                if service.is_empty() {
+                    return Err(invalid(
+                        "there are sentinels and no service: write \
+                         redis+sentinel://HOST:PORT,…/SERVICE, with the name that they monitor",
+                    ));
+                }
+                let sentinels = url::servers("redis", hosts, DEFAULT_SENTINEL_PORT)?;
+                (Self::Sentinel { sentinels, service: decode("service", service)? }, database)
+            }
+            _ => return Err(unknown_scheme(scheme)),
+        })
+    }
+
     fn addresses(&self) -> &[Address] {
         match self {
             Self::Cluster(servers) | Self::Quorum(servers) => servers,
@@ -190,25 +238,6 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    fn of(servers: Servers) -> Self {
-        Self {
-            servers,
-            database: 0,
-            login: Login::default(),
-            sentinel_login: Login::default(),
-            tls: false,
-            tls_config: None,
-            ca: None,
-            cert: None,
-            key: None,
-            prefix: None,
-            timeout: None,
-            layout: LayoutName::default(),
-            replicas: Replicas::default(),
-            quarantine: Quarantine::default(),
-        }
-    }
-
     /// Reads a store URL. A password that is not in it comes from the environment
     /// (`LEASEHOLD_PASSWORD`, `LEASEHOLD_PASSWORD_FILE`, `LEASEHOLD_SENTINEL_PASSWORD`).
     ///
@@ -216,114 +245,57 @@ impl RedisOptions {
     ///
     /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
     pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
-        Self::from_url_with(url, |name| std::env::var(name).ok())
+        Self::read(url, Some(&of_process))
     }
 
-    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
-    /// process's environment. That function gets the names of the variables.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`from_url`](Self::from_url).
-    pub fn from_url_with(
+    /// Reads a URL. Without an environment, passwords may be missing, and options may exclude each
+    /// other.
+    pub(crate) fn read(
         url: &str,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: Option<Environment<'_>>,
     ) -> Result<Self, InvalidInput> {
-        let mut options = Self::read(url)?;
-        url::complete(&mut options.login, &environment)?;
-        if matches!(options.servers, Servers::Sentinel { .. }) {
-            options.sentinel_login.password = environment(SENTINEL_PASSWORD).map(Into::into);
-        }
-        options.check()?;
-        Ok(options)
-    }
-
-    /// Reads the URL itself.
-    pub(crate) fn read(url: &str) -> Result<Self, InvalidInput> {
-        let Url { scheme, login, hosts, path, options } = Url::read(url, "redis://HOST")?;
+        let Url { scheme, login, hosts, path, mut query } = Url::read(url, "redis://HOST")?;
         let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         let tls = match base {
             "redis" | "valkey" => false,
             "rediss" | "valkeys" if kind != "unix" => true,
             _ => return Err(unknown_scheme(scheme)),
         };
-        let (service, database) = match kind {
-            "sentinel" => path.split_once('/').unwrap_or((path, "")),
-            "unix" => ("", ""),
-            _ => ("", path),
+        let (servers, database) = Servers::read(scheme, kind, hosts, path)?;
+        let user = |text: String| match kind {
+            "sentinel" => Ok(text.into()),
+            _ => Err(invalid("it is for sentinels: begin the URL with redis+sentinel://")),
         };
-        let addresses = |port| url::servers("redis", hosts, port);
-        let mut read = Self::of(match kind {
-            "" if hosts.contains(',') => {
-                return Err(invalid(
-                    "the store URL names several hosts: give one primary, or say what they are by \
-                     redis+sentinel://, redis+cluster:// or redis+quorum://",
-                ));
-            }
-            "" => Servers::Standalone(url::server("redis", hosts, DEFAULT_PORT)?),
-            "unix" if !hosts.is_empty() || path.is_empty() => {
-                return Err(invalid(
-                    "a socket needs its absolute path: write redis+unix:///run/redis.sock, with \
-                     three slashes",
-                ));
-            }
-            "unix" => {
-                let host = decode("path", &format!("/{path}"))?;
-                Servers::Standalone(Address { host, port: 0 })
-            }
-            "cluster" => Servers::Cluster(addresses(DEFAULT_PORT)?),
-            "quorum" => Servers::Quorum(addresses(DEFAULT_PORT)?),
-            "sentinel" if service.is_empty() => {
-                return Err(invalid(
-                    "there are sentinels and no service: write \
-                     redis+sentinel://HOST:PORT,…/SERVICE, with the name that they monitor",
-                ));
-            }
-            "sentinel" => Servers::Sentinel {
-                sentinels: addresses(DEFAULT_SENTINEL_PORT)?,
-                service: decode("service", service)?,
+        let mut read = Self {
+            servers,
+            database: match database {
+                "" => 0,
+                number => number.parse().map_err(|_| {
+                    invalid("the database in the store URL, behind the `/`, is not a number")
+                })?,
             },
-            _ => return Err(unknown_scheme(scheme)),
-        });
-        (read.login, read.tls) = (login, tls);
-        if !database.is_empty() {
-            read.database = database.parse().map_err(|_| {
-                invalid("the database in the store URL, behind the `/`, is not a number")
-            })?;
-        }
-        for (name, value) in options {
-            read.set(name, value)?;
+            login,
+            tls,
+            tls_config: None,
+            prefix: query.take("prefix", text)?,
+            timeout: query.take("timeout", span)?,
+            ca: query.take("ca", text)?,
+            cert: query.take("cert", text)?,
+            key: query.take("key", text)?,
+            layout: query.take("layout", word(&LAYOUTS))?.unwrap_or_default(),
+            sentinel_login: Login { user: query.take("sentinel_user", user)?, password: None },
+            replicas: query.take("replicas", Replicas::read)?.unwrap_or_default(),
+            quarantine: query.take("quarantine", Quarantine::read)?.unwrap_or_default(),
+        };
+        query.end()?;
+        if let Some(environment) = environment {
+            url::complete(&mut read.login, environment)?;
+            if kind == "sentinel" {
+                read.sentinel_login.password = environment(SENTINEL_PASSWORD).map(Into::into);
+            }
+            read.check()?;
         }
         Ok(read)
-    }
-
-    fn set(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
-        match name {
-            "prefix" => self.prefix = Some(text),
-            "timeout" => self.timeout = Some(span(name, &text)?),
-            "ca" => self.ca = Some(text.into()),
-            "cert" => self.cert = Some(text.into()),
-            "key" => self.key = Some(text.into()),
-            "layout" => self.layout = word(name, &text, &LAYOUTS)?,
-            "sentinel_user" if matches!(self.servers, Servers::Sentinel { .. }) => {
-                self.sentinel_login.user = Some(text.into());
-            }
-            "sentinel_user" => {
-                let why = "`sentinel_user` is for sentinels: begin the URL with redis+sentinel://";
-                return Err(invalid(why));
-            }
-            "replicas" => {
-                self.replicas = match text.as_str() {
-                    "all" => Replicas::All,
-                    "none" => Replicas::None,
-                    // None of them is in the range.
-                    number => Replicas::AtLeast(number.parse().unwrap_or(0)),
-                }
-            }
-            "quarantine" => self.quarantine = Quarantine::read(name, &text)?,
-            _ => return Err(unknown(name, &OPTIONS)),
-        }
-        Ok(())
     }
 
     /// The place of the locks.
@@ -340,12 +312,12 @@ impl RedisOptions {
         let shared = LAYOUTS.iter().find(|(_, it)| it.is_shared() && *it == self.layout);
         let options =
             [("layout", shared.map(|(name, _)| *name)), ("prefix", self.prefix.as_deref())];
-        Place::on_servers(&scheme, None, self.servers.addresses(), &path, options)
+        Place::on_servers(&scheme, None, self.servers.addresses(), &path, &options)
     }
 
     /// The files of TLS, each with the name of its option.
-    pub(crate) fn files(&self) -> TlsFiles<&Option<PathBuf>> {
-        [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)]
+    pub(crate) fn files(&self) -> TlsFiles {
+        [("ca", self.ca.clone()), ("cert", self.cert.clone()), ("key", self.key.clone())]
     }
 
     /// Refuses values that are out of range or exclude each other.
@@ -353,7 +325,7 @@ impl RedisOptions {
         options::check_timeout(self.timeout())?;
         let has_tls = self.tls || self.tls_config.is_some();
         let off = (!has_tls).then_some("begin it with rediss://");
-        options::check_tls(self.files(), self.tls_config.is_some(), off)?;
+        tls::check(&self.files(), self.tls_config.is_some(), off)?;
         let prefix = self.prefix();
         let is_shared = self.layout.is_shared();
         let in_cluster = matches!(self.servers, Servers::Cluster(_));
@@ -369,10 +341,7 @@ impl RedisOptions {
                 prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control),
                 "`prefix` has more than 64 bytes or a control character",
             ),
-            (
-                self.database != 0 && matches!(self.servers, Servers::Cluster(_)),
-                "a cluster has no databases: leave the number out",
-            ),
+            (self.database != 0 && in_cluster, "a cluster has no databases: leave the number out"),
             // The user in a URL may really be a password whose `:` was forgotten, so the message
             // does not show it.
             (

@@ -178,9 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_too_slowly_is_told_that_notifications_were_missed() {
-        let hub =
-            Hub::of(&PostgresOptions::from_url_with("postgres://u@localhost", |_| None).unwrap())
-                .unwrap();
+        let hub = Hub::of(&PostgresOptions::from_url("postgres://u@localhost").unwrap()).unwrap();
         let mut receiver = hub.receive("c".to_owned(), true);
         (0..300).for_each(|number| hub.pass_on(Some(("c", &number.to_string()))));
         assert_eq!(next(&mut receiver).await, None);

@@ -13,7 +13,7 @@ use crate::store::redis::connection::error;
 use crate::store::secret::{Password, Secret};
 
 fn parse(url: &str) -> Result<RedisOptions, String> {
-    RedisOptions::from_url_with(url, |_| None).map_err(|refusal| refusal.why)
+    RedisOptions::read(url, Some(&|_| None)).map_err(|refusal| refusal.why)
 }
 
 fn address(url: &str) -> String {
@@ -27,7 +27,7 @@ fn revealed(login: &Login) -> Option<String> {
 
 #[test]
 fn the_manual_has_a_row_for_each_option_and_no_other() {
-    assert_told(crate::store::MANUAL, &OPTIONS);
+    assert_told(crate::store::MANUAL, &parse("redis://h?ttl=1s").unwrap_err());
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_password_that_was_not_escaped_is_never_shown() {
         assert!(!why.contains("hunter"), "{why}");
     }
     for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
-        let options = RedisOptions::from_url_with(url, |_| Some("hunter2".to_owned())).unwrap();
+        let options = RedisOptions::read(url, Some(&|_| Some("hunter2".to_owned()))).unwrap();
         assert!(!format!("{options:?}").contains("hunter"));
     }
 }
@@ -224,23 +224,23 @@ fn a_password_may_come_from_the_environment_or_a_file() {
     };
     let only_file = |name: &str| (name == PASSWORD_FILE).then(|| path.clone());
     let password = |url, environment: &dyn Fn(&str) -> Option<String>| {
-        let options = RedisOptions::from_url_with(url, environment).unwrap();
+        let options = RedisOptions::read(url, Some(environment)).unwrap();
         revealed(&options.login).unwrap()
     };
     assert_eq!(password("redis://h", &both), "from env");
     assert_eq!(password("redis://u@h", &only_file), "from file");
     assert_eq!(password("redis://u:url@h", &both), "url");
-    let of = |url| RedisOptions::from_url_with(url, only_file).unwrap();
+    let of = |url| RedisOptions::read(url, Some(&only_file)).unwrap();
     assert!(of("redis://h") == of("redis://h") && of("redis://h") != of("redis://:url@h"));
     fs::remove_file(&file).unwrap();
-    let refusal = RedisOptions::from_url_with("redis://h", only_file).unwrap_err();
+    let refusal = RedisOptions::read("redis://h", Some(&only_file)).unwrap_err();
     assert!(refusal.why.contains("LEASEHOLD_PASSWORD_FILE"), "{refusal}");
 }
 
 #[test]
 fn sentinels_have_their_own_password() {
     let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
-    let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
+    let options = RedisOptions::read("redis+sentinel://a/main", Some(&environment)).unwrap();
     assert_eq!(revealed(&options.sentinel_login).as_deref(), Some("watch"));
     assert_eq!(revealed(&options.login), None);
     let why = parse("redis+sentinel://a/main?sentinel_user=eve").unwrap_err();
