@@ -1,7 +1,7 @@
 #!/bin/sh
 # Resolves the library, with all its stores, beside the crates that programs have already, and builds one
 # such program. A program can link one SQLite only; TLS has more than one implementation. Then it does what
-# the README says, in an empty directory.
+# the README says, in an empty directory, and packs each package that is published.
 # resolves.sh: in `target/resolves`, where the next run finds what this one has built.
 set -eu
 cd "$(dirname "$0")/.."
@@ -101,3 +101,12 @@ path=$(sed -n 's,.*`cargo install --path \([^`]*\)`.*,\1,p' "$root/README.md")
 cargo read-manifest --manifest-path "$empty/$path/Cargo.toml" |
     grep -q '"kind":\["bin"\],"crate_types":\["bin"\],"name":"leasehold"'
 echo "the command of the README is at $path"
+
+# Packs the command, and each package that others build on, as `cargo publish` would.
+cd "$root"
+set -- --package leasehold-cli
+for text in api/*.txt; do
+    set -- "$@" --package "$(basename "$text" .txt)"
+done
+cargo package --no-verify --allow-dirty --locked --quiet --target-dir target/publish "$@"
+echo "packs $*"

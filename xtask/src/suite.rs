@@ -26,9 +26,26 @@ const DENIED: [&str; 7] =
 /// Runs the suite; stops at the first step that fails.
 ///
 /// Tests wait more than they compute. So what only a compiler checks, and is rarely wrong, is
-/// checked beside them, with what processor time they leave.
+/// checked beside them, with what processor time they leave. What is not built in `target/debug`
+/// begins first.
 pub(crate) fn run(is_long: bool) -> Outcome {
     let (steps, begin) = (Steps::default(), Instant::now());
+    let apart = Run::program("nice", &["tests/resolves.sh"]);
+    let apart = || steps.run("resolves", || apart.show());
+    let ((), [tested, documented]) = together(apart, || checked(&steps, is_long))?;
+    println!("seconds: {}", steps.words());
+    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
+    println!(
+        "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
+         doctests; in {} s",
+        documented[0],
+        begin.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+/// What is built in the directory of the workspace. Returns the tests and the doctests, counted.
+fn checked(steps: &Steps, is_long: bool) -> Outcome<[[u64; 3]; 2]> {
     // Downloads wait for the network and compilers for processors, so both run at the same time.
     let (python, programs) = together(
         || {
@@ -43,29 +60,21 @@ pub(crate) fn run(is_long: bool) -> Outcome {
             steps.run("build", programs::build)
         },
     )?;
-    let environment: &[_] = if is_long { &LONG } else { &[] };
     let compiled = || {
         // What this thread starts from now on gets what processor time others leave.
         Run::program("sh", &["-c", "renice -n 10 -p $PPID"]).works();
         steps.run("bare library", bare_library)?;
         steps.run("docs", api::check)?;
-        steps.run("resolves", || Run::program("tests/resolves.sh", &[]).show())?;
-        steps.run("publish", publish)?;
         steps.run("doctests", doctests)
     };
+    let environment: &[_] = if is_long { &LONG } else { &[] };
+    let tested = || {
+        let counts = steps.run("tests", || tests(&programs, environment))?;
+        steps.run("bugs", || bugs::run(&programs, &[])).map(|()| counts)
+    };
     let in_python = || steps.run("tests in Python", || python.test_compiled());
-    let tested = || steps.run("tests", || tests(&programs, environment));
     let ((), (tested, documented)) = together(in_python, || together(tested, compiled))?;
-    steps.run("bugs", || bugs::run(&programs, &[]))?;
-    println!("seconds: {}", steps.words());
-    let [passed, failed, ignored] = [0, 1, 2].map(|at| tested[at] + documented[at]);
-    println!(
-        "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; {} of them \
-         doctests; in {} s",
-        documented[0],
-        begin.elapsed().as_secs()
-    );
-    Ok(())
+    Ok([tested, documented])
 }
 
 /// Runs two pieces of work at the same time, to the end of both.
@@ -121,14 +130,6 @@ fn format() -> Outcome {
 fn clippy() -> Outcome {
     let words = ["clippy", "--all-targets", "--workspace", "--all-features", "--locked"];
     Run::cargo(&[&words[..], &DENIED].concat()).show()
-}
-
-/// Packs each package that others build on, as `cargo publish` would.
-fn publish() -> Outcome {
-    let words = ["package", "--no-verify", "--allow-dirty", "--locked", "--quiet"];
-    let published = ["leasehold-cli"].into_iter().chain(api::PUBLISHED);
-    let published: Vec<&str> = published.flat_map(|name| ["--package", name]).collect();
-    Run::cargo(&[&words[..], &["--target-dir", "target/publish"], &published].concat()).show()
 }
 
 /// Runs every test except doctests, and every example: a broken example is worse than none.
