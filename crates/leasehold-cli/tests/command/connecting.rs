@@ -149,16 +149,6 @@ fn a_tls_port_that_is_spoken_to_without_tls_is_told_of() {
 }
 
 #[test]
-fn a_port_without_tls_that_is_spoken_to_by_tls_is_told_of() {
-    let place = Place::on_redis();
-    let hint = "no answer within 2.0s: if this is a port without TLS, use redis://";
-    for scheme in ["rediss", "valkeys+cluster"] {
-        let url = format!("{scheme}://127.0.0.1:{}/", server(&place).port());
-        place.end(&["run", "x", "-n", "-s", &url, "--", "true"]).assert_failed(69, hint);
-    }
-}
-
-#[test]
 fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
     // Without another limit, leasehold waits a minute for a server.
     let mut place = Place::on_redis();

@@ -190,28 +190,6 @@ fn where_says_so_if_what_is_configured_is_no_store_url() {
 }
 
 #[test]
-fn without_a_configured_store_one_line_says_that_the_lock_is_local() {
-    let place = Place::on_file();
-    let mut command = place.leasehold(&["run", "x", "--", "true"]);
-    command.env_remove("LEASEHOLD_STORE").env("XDG_STATE_HOME", place.path("state"));
-    if rustix::process::geteuid().is_root() {
-        // Root's default store is the machine's, which a test must not touch.
-        let where_ = ended({
-            let mut w = place.leasehold(&["where"]);
-            w.env_remove("LEASEHOLD_STORE");
-            w
-        });
-        let words = "locks hold for user root on this machine only";
-        assert!(where_.stdout.contains(words), "{where_:?}");
-        return;
-    }
-    ended(command).assert_failed(0, "no store configured: this lock holds for user ");
-    use std::os::unix::fs::PermissionsExt as _;
-    let database = place.path("state/leasehold/locks.db");
-    assert_eq!(database.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-#[test]
 fn help_completions_and_manual_come_from_the_command_itself() {
     let place = Place::on_file();
     for arguments in [&["--help"][..], &["run", "--help"], &["hold", "-h"]] {

@@ -63,43 +63,6 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
 }
 
 #[test]
-fn help_and_version_are_shown_however_they_are_asked_for() {
-    let place = Place::on_file();
-    for (asked, like) in [
-        (&["help"][..], &["--help"][..]),
-        (&["help", "run"], &["run", "--help"]),
-        (&["version"], &["--version"]),
-        (&["-s", "file:x", "help", "ls"], &["ls", "--help"]),
-    ] {
-        let shown = place.end(asked);
-        shown.assert_silent(0);
-        assert_eq!(shown.stdout, place.end(like).stdout);
-        assert!(shown.stdout.contains("leasehold"), "{shown:?}");
-    }
-    place.end(&["help", "frobnicate"]).assert_failed(2, "frobnicate");
-}
-
-#[test]
-fn the_store_may_be_named_before_the_command() {
-    let mut place = Place::on_file();
-    let url = std::mem::replace(&mut place.url, "redis://127.0.0.1:1/".to_owned());
-    let shown = place.end(&["-s", &url, "-q", "where"]);
-    shown.assert_silent(0);
-    assert!(shown.stdout.contains("locks.db"), "{shown:?}");
-    place.end(&["-v", "man", "run"]).assert_failed(2, "unexpected argument '-v'");
-}
-
-#[test]
-fn a_name_that_begins_with_a_dash_stands_between_two_double_dashes() {
-    let place = Place::on_file();
-    let ran = place.end(&["run", "-n", "--", "-dash", "--", "sh", "-c", "echo $LEASEHOLD_NAME"]);
-    ran.assert_silent(0);
-    assert_eq!(ran.stdout, "-dash\n");
-    assert!(place.end(&["show", "--", "-dash"]).stdout.contains("-dash is free"));
-    place.end(&["run", "--", "-dash", "true"]).assert_failed(2, "<CMD>");
-}
-
-#[test]
 fn a_reader_who_leaves_ends_the_command_without_a_word() {
     let place = Place::on_file();
     for command in ["man", "doctor", "where", "completions bash"] {
@@ -177,36 +140,6 @@ fn a_store_that_cannot_be_used_is_69_with_its_reason() {
     run("file:corrupt.db").assert_failed(69, "name another path");
     assert!(!place.path("corrupt.db.clients").exists(), "nothing is made beside what is no store");
     run("file:/proc/locks.db").assert_failed(69, "/proc");
-}
-
-#[test]
-fn a_file_store_in_a_read_only_directory_is_69() {
-    let place = Place::on_file();
-    if rustix::process::geteuid().is_root() {
-        return; // root may write everywhere
-    }
-    let directory = place.path("read-only");
-    fs::create_dir(&directory).unwrap();
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
-    let url = format!("file:{}/locks.db", directory.display());
-    place.end(&["run", "x", "-s", &url, "--", "true"]).assert_failed(69, "read-only");
-}
-
-#[test]
-fn without_home_the_default_store_is_refused_and_others_are_not() {
-    let place = Place::on_file();
-    let mut command = place.leasehold(&["run", "x", "--", "true"]);
-    ended({
-        command.env_remove("HOME");
-        command
-    })
-    .assert_silent(0);
-    if rustix::process::geteuid().is_root() {
-        return; // root's default store is not at home
-    }
-    let mut command = place.leasehold(&["run", "x", "--", "true"]);
-    command.env_remove("HOME").env_remove("LEASEHOLD_STORE");
-    ended(command).assert_failed(2, "HOME");
 }
 
 #[test]

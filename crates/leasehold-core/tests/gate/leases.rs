@@ -17,24 +17,6 @@ fn over(client: u8, mode: Mode) -> Take {
 }
 
 #[test]
-fn a_lease_that_was_handed_out_as_a_value_is_taken_over_once() {
-    let permits = Mode::Permits { count: 2, capacity: 3 };
-    for mode in [Mode::Exclusive, Mode::Shared, permits] {
-        let mut store = Store::new();
-        let first = token(&store.take(1, mode));
-        let newer = token(&store.ask(over(2, mode)));
-        assert!(newer > first);
-        assert_eq!(store.ask(over(2, mode)), granted(newer), "a copy");
-        assert_eq!(store.ask(over(3, mode)), Reply::Closed);
-        assert_eq!(store.take(1, mode), Reply::Closed, "a late copy of the first acquire");
-        assert_eq!(store.keep(1), Reply::Revoked);
-        assert_eq!(store.keep(2), Reply::Kept { contended: mode == Mode::Exclusive });
-        let status = store.look();
-        assert_eq!((status.holders.len(), status.holders[0].id), (1, id(2)));
-    }
-}
-
-#[test]
 fn a_lease_that_was_revoked_or_has_ended_is_taken_over_by_nobody() {
     for mode in [Mode::Exclusive, Mode::Shared] {
         let mut store = Store::new();

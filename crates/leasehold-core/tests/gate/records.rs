@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_core::model::{self, BATCH, Gate, Hold, MAX_WAITING, Record, State, Times, Waiter};
-use leasehold_core::{Action, End, HoldState, HolderInfo, Mode, Refusal, Reply, Request, Take};
+use leasehold_core::{Action, HolderInfo, Mode, Refusal, Reply, Take};
 
 use super::state::{id, span};
 use super::store::{
-    START_MS, Store, TTL_MS, busy, described, end, granted, is_granted, is_queued, keep, place,
-    request, take, token,
+    START_MS, Store, TTL_MS, described, end, granted, is_granted, is_queued, keep, place, request,
+    take, token,
 };
 
 #[test]
@@ -69,83 +69,6 @@ fn fifty_waiters_that_are_frozen_cost_two_claim_windows() {
     assert!(store.record.queue.is_empty());
 }
 
-#[test]
-fn readers_share_a_name_and_a_writer_between_them_keeps_its_turn() {
-    let mut store = Store::new();
-    assert!(is_granted(&store.take(1, Mode::Shared)));
-    assert!(is_granted(&store.take(2, Mode::Shared)));
-    assert!(is_queued(&store.take(3, Mode::Exclusive)));
-    assert_eq!(place(&store.take(4, Mode::Shared)).ahead, 1);
-    assert!(store.end(1).is_empty());
-    assert_eq!(store.end(2), [3]);
-    assert_eq!(store.end(3), [4]);
-    assert!(store.end(4).is_empty());
-    assert_eq!(store.after(10).record.shares.len(), 0);
-    assert_eq!(store.record.gate, None);
-}
-
-#[test]
-fn permits_of_two_capacities_are_never_counted_together() {
-    let permits = |count, capacity| Mode::Permits { count, capacity };
-    let mut store = Store::new();
-    assert!(is_granted(&store.take(1, permits(2, 3))));
-    assert_eq!(store.attempt(2, permits(1, 5)), Reply::Refused(Refusal::Mismatch { capacity: 3 }));
-    assert!(is_queued(&store.take(2, permits(1, 5))));
-    assert!(is_queued(&store.take(3, permits(1, 3))), "in order");
-    assert_eq!(store.end(1), [2]);
-    assert_eq!(store.end(2), [3]);
-    let mismatch = Reply::Refused(Refusal::Mismatch { capacity: 3 });
-    assert_eq!(store.take(4, Mode::Exclusive), mismatch);
-    assert_eq!(store.take(4, permits(4, 3)), Reply::Refused(Refusal::Weight));
-}
-
-#[test]
-fn a_share_that_is_not_kept_ends_and_makes_room() {
-    let permits = Mode::Permits { count: 1, capacity: 1 };
-    let mut store = Store::new();
-    assert!(is_granted(&store.take(1, permits)));
-    assert!(is_queued(&store.take(2, permits)));
-    store.after(TTL_MS);
-    assert_eq!(store.keep(1), Reply::Kept { contended: true }, "in its last millisecond");
-    store.after(TTL_MS);
-    assert!(is_queued(&store.take(2, permits)));
-    store.after(1);
-    assert!(is_granted(&store.take(2, permits)));
-    assert_eq!(store.keep(1), Reply::NotHeld);
-}
-
-#[test]
-fn a_name_cools_down_until_its_time_is_over_or_an_operator_ends_that() {
-    let info = HolderInfo::new("host", 7);
-    let cool = |store: &mut Store| {
-        store.take(1, Mode::Exclusive);
-        let request = Request::new(id(1), Mode::Exclusive, info.clone());
-        store.step(&Action::End(End::new(request).with_cooldown(span(10_000))));
-    };
-    let mut store = Store::new();
-    cool(&mut store);
-    let status = store.look();
-    let cooling = &status.holders[0];
-    assert_eq!((cooling.state, &cooling.info), (HoldState::Cooldown, &info));
-    assert_eq!((cooling.token, cooling.ttl_left), (None, span(10_000)));
-    assert_eq!(status.last_holder, None, "a cooldown says nothing about success");
-    assert_eq!(store.attempt(2, Mode::Exclusive), busy(10_000));
-    assert!(is_queued(&store.take(2, Mode::Exclusive)));
-    store.end(2);
-    store.after(10_000);
-    assert_eq!(store.look().holders, []);
-    assert!(is_granted(&store.attempt(2, Mode::Exclusive)));
-    store.end(2);
-    assert_eq!(store.record, Record::default());
-    cool(&mut store);
-    assert!(is_queued(&store.take(2, Mode::Exclusive)));
-    assert_eq!(store.revoke(3, false), Reply::Ended(false), "not that of another");
-    let (reply, granted) = store.step(&Action::Revoke { id: id(1), force: false });
-    assert_eq!((reply, granted), (Reply::Ended(true), vec![2]));
-    store.end(2);
-    assert_eq!(store.record, Record::default());
-}
-
 const DAY: Duration = Duration::from_hours(24);
 
 fn once(number: u8) -> Take {
@@ -185,23 +108,6 @@ fn a_run_that_succeeded_is_enough_from_its_beginning_on_for_its_span() {
 }
 
 #[test]
-fn a_run_that_failed_was_revoked_or_is_over_leaves_nothing() {
-    let mut store = Store::new();
-    store.ask(once(1));
-    assert_eq!(store.revoke(1, false), Reply::Ended(true));
-    assert_eq!(store.after(1).keep(1), Reply::Revoked);
-    assert_eq!(store.look().holders[0].state, HoldState::Revoked);
-    assert_eq!(store.attempt(2, Mode::Exclusive), busy(TTL_MS));
-    store.step(&Action::End(end(1).with_done(DAY)));
-    assert!(is_granted(&store.ask(once(2))));
-    store.after(TTL_MS + 1);
-    store.step(&Action::End(end(2).with_done(DAY)));
-    assert!(is_granted(&store.ask(once(3))));
-    store.step(&Action::End(end(3)));
-    assert_eq!(store.record, Record::default());
-}
-
-#[test]
 fn a_full_queue_takes_nobody_else_but_those_that_had_a_place() {
     let mut store = Store::held();
     let place = place(&store.take(2, Mode::Exclusive)).sequence;
@@ -226,31 +132,6 @@ fn no_more_of_the_silent_are_passed_over_in_one_step_than_the_bound() {
     assert_eq!(store.record.queue.len(), 50 - BATCH);
     let next = place(&store.take(52, Mode::Exclusive));
     assert_eq!((next.ahead as usize, next.retry_after), (50 - 2 * BATCH, span(0)), "at once");
-}
-
-#[test]
-fn the_queue_of_a_lock_and_its_place_numbers_survive_a_lost_queue() {
-    let mut store = Store::new();
-    store.take(0, Mode::Exclusive);
-    let first = place(&store.take(1, Mode::Exclusive)).sequence;
-    store.take(2, Mode::Exclusive);
-    store.record.queue.clear();
-    assert_eq!(place(&store.take(2, Mode::Exclusive)).ahead, 0);
-    let again = store.ask(take(1, Mode::Exclusive).with_place(Some(first)));
-    assert_eq!(place(&again).ahead, 0, "it brings its place");
-    assert_eq!(store.end(0), [1]);
-}
-
-#[test]
-fn a_holder_learns_that_somebody_waits_and_keeps_at_least_what_it_had() {
-    let mut store = Store::held();
-    assert_eq!(store.keep(1), Reply::Kept { contended: false });
-    let before = store.record.clone();
-    let shorter = keep(1).with_ttl(span(TTL_MS - 1));
-    assert_eq!(store.step(&Action::Keep(shorter)).0, Reply::Kept { contended: false });
-    assert_eq!(store.record, before);
-    store.take(2, Mode::Exclusive);
-    assert_eq!(store.keep(1), Reply::Kept { contended: true });
 }
 
 #[test]

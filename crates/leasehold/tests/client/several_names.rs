@@ -28,22 +28,6 @@ fn tokens(guard: &Guard) -> Vec<(&str, FencingToken)> {
 }
 
 #[tokio::test]
-async fn all_names_are_held_together_each_with_its_token_in_the_order_given() {
-    let client = Client::memory();
-    let guard = client.multi(["c", "a", "b", "a"]).acquire().await.unwrap();
-    let held = tokens(&guard);
-    assert_eq!(held.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["c", "a", "b"]);
-    assert_eq!((guard.name().as_str(), guard.token()), held[0]);
-    for name in ["a", "b", "c"] {
-        assert!(!is_free(&client, name).await, "{name}");
-    }
-    guard.release().await.unwrap();
-    for name in ["a", "b", "c"] {
-        assert!(is_free(&client, name).await, "{name}");
-    }
-}
-
-#[tokio::test]
 async fn a_caller_that_waits_for_a_name_keeps_those_before_it_and_none_after_it() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
@@ -98,15 +82,6 @@ async fn names_that_were_given_back_are_not_kept_for_min_hold() {
     busy.release().await.unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     assert!(!is_free(&client, "a").await && !is_free(&client, "b").await);
-}
-
-#[tokio::test]
-async fn wrong_lists_of_names_are_reported_by_the_verb() {
-    let client = Client::memory();
-    let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
-    for lock in [client.multi([""; 0]), client.multi(["a", ""]), client.multi(&many)] {
-        assert!(matches!(lock.try_acquire().await, Err(Error::Invalid(_))));
-    }
 }
 
 /// Polls a call, and lets all other tasks run, until somebody waits for a name.

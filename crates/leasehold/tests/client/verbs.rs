@@ -55,6 +55,7 @@ async fn a_wrong_name_or_option_is_reported_by_the_verb() {
         client.mutex("a\nb"),
         client.mutex("a").ttl(Duration::ZERO),
         client.semaphore("a", 2).permits(3),
+        client.multi(["a", ""]),
     ] {
         assert!(matches!(lock.try_acquire().await, Err(Error::Invalid(_))));
     }

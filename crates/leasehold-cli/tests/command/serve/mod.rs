@@ -2,7 +2,6 @@
 
 mod answers;
 mod browser;
-mod budget;
 mod deadlocks;
 mod http;
 mod metrics;
