@@ -24,14 +24,14 @@ const TURN: Duration = Duration::from_millis(700);
 
 /// The results of the turns of one contender.
 #[derive(Debug, Default)]
-pub(crate) struct Score {
-    pub(crate) times: Vec<Duration>,
+struct Score {
+    times: Vec<Duration>,
     /// Pairs per second, turn by turn.
-    pub(crate) rates: Vec<f64>,
+    rates: Vec<f64>,
     /// Microseconds inside the server's commands, per pair, turn by turn.
     inside: Vec<f64>,
     /// Microseconds of the server's processor, per pair, turn by turn.
-    pub(crate) cpu: Vec<f64>,
+    cpu: Vec<f64>,
     /// The same for this process.
     own_cpu: Vec<f64>,
 }
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Outcome {
         // One turn each to warm up, not counted.
         for turn in 0..=ROUNDS {
             for ((_, contender), score) in contenders.iter().zip(&mut scores) {
-                let measured = one_turn(&[&server], contender, tasks).await?;
+                let measured = one_turn(&server, contender, tasks).await?;
                 if turn > 0 {
                     score.add(measured);
                 }
@@ -59,14 +59,10 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// Lets one contender have its turn, and asks the servers for its cost.
-pub(crate) async fn one_turn(
-    servers: &[&RedisServer],
-    contender: &Contender,
-    tasks: usize,
-) -> Outcome<Score> {
+/// Lets one contender have its turn, and asks the server for its cost.
+async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> Outcome<Score> {
     let me = std::process::id();
-    let (before, own_before) = (Work::of_all(servers)?, process::cpu(me)?);
+    let (before, own_before) = (Work::of(server)?, process::cpu(me)?);
     let begin = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -87,7 +83,7 @@ pub(crate) async fn one_turn(
         score.times.extend(times??);
     }
     let took = begin.elapsed();
-    let (done, own) = (Work::of_all(servers)?.since(before), process::cpu(me)? - own_before);
+    let (done, own) = (Work::of(server)?.since(before), process::cpu(me)? - own_before);
     let pairs = score.times.len() as f64;
     score.rates.push(pairs / took.as_secs_f64());
     score.inside.push(done.inside.as_secs_f64() * 1e6 / pairs);
@@ -97,7 +93,7 @@ pub(crate) async fn one_turn(
 }
 
 impl Score {
-    pub(crate) fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self) {
         self.times.extend(other.times);
         self.rates.extend(other.rates);
         self.inside.extend(other.inside);

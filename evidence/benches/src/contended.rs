@@ -44,7 +44,7 @@ pub(crate) async fn run() -> Outcome {
     let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&title, &heads);
     for (kind, waiters) in ROWS {
-        let row = contend(&[&server], &server.url(), kind, waiters).await?;
+        let row = contend(&server, kind, waiters).await?;
         let rate = row.waits.count() as f64 / row.took.as_secs_f64();
         let (median, longest) = (row.waits.median(), row.waits.longest());
         let per_hand_over = |value: f64| number(value / row.waits.count() as f64);
@@ -67,27 +67,21 @@ pub(crate) async fn run() -> Outcome {
 }
 
 /// The results for a number of waiters.
-pub(crate) struct Row {
-    pub(crate) waits: Times,
+struct Row {
+    waits: Times,
     turns: Vec<usize>,
-    pub(crate) took: Duration,
-    /// The work of the servers meanwhile.
-    pub(crate) done: Done,
+    took: Duration,
+    /// The work of the server meanwhile.
+    done: Done,
 }
 
-/// Lets a number of clients wait for one name of the store at `url`, and asks its servers for the
-/// cost.
-pub(crate) async fn contend(
-    servers: &[&RedisServer],
-    url: &str,
-    kind: Kind,
-    waiters: usize,
-) -> Outcome<Row> {
+/// Lets a number of clients wait for one name, and asks the server for the cost.
+async fn contend(server: &RedisServer, kind: Kind, waiters: usize) -> Outcome<Row> {
     let name: Arc<str> = format!("contended/{}/{waiters}", kind.name()).into();
     let (ready, over) = (Arc::new(Barrier::new(waiters + 1)), Arc::new(AtomicBool::new(false)));
     let mut running = JoinSet::new();
     for _ in 0..waiters {
-        let contender = kind.connect(url).await?;
+        let contender = kind.connect(&server.url()).await?;
         let (name, ready, over) = (Arc::clone(&name), Arc::clone(&ready), Arc::clone(&over));
         running.spawn(async move {
             // Connections and inboxes are opened before the clock starts.
@@ -98,9 +92,9 @@ pub(crate) async fn contend(
         });
     }
     ready.wait().await;
-    let (before, begin) = (Work::of_all(servers)?, Instant::now());
+    let (before, begin) = (Work::of(server)?, Instant::now());
     tokio::time::sleep(TURN).await;
-    let (done, took) = (Work::of_all(servers)?.since(before), begin.elapsed());
+    let (done, took) = (Work::of(server)?.since(before), begin.elapsed());
     over.store(true, Ordering::Relaxed);
     let (mut waits, mut turns) = (Vec::new(), Vec::new());
     while let Some(one) = running.join_next().await {

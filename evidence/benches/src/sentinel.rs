@@ -1,25 +1,13 @@
-//! A service of sentinels compared with one server, with and without a replica: the cost of the way
-//! to the primary, and the wait when another server becomes the primary.
+//! A service of sentinels: how long a waiter waits when another server becomes the primary.
 
 use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testkit::{Data, SentinelFleet};
 
-use crate::measure::{Times, number, span};
+use crate::measure::{Times, span};
 use crate::outcome::Outcome;
-use crate::pairs::pairs;
-use crate::server;
 use crate::table::Table;
-
-/// How many tasks send requests at the same time over one connection.
-const TASKS: [usize; 2] = [1, 64];
-
-/// How often the contenders take turns, so that a slow moment of the machine hits them all.
-const ROUNDS: usize = 7;
-
-/// How long one turn of one contender takes.
-const TURN: Duration = Duration::from_millis(500);
 
 /// How often each kind of failover is tried.
 const FAILOVERS: usize = 3;
@@ -27,47 +15,11 @@ const FAILOVERS: usize = 3;
 /// Longer than a failover. If that forgets a release, the next holder waits until this lease ends.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Prints two tables.
+/// Prints a table.
 pub(crate) async fn run() -> Outcome {
     let mut fleet = SentinelFleet::start()?;
-    println!("{}", alone(&fleet).await?);
     println!("{}", waiting(&mut fleet).await?);
     Ok(())
-}
-
-async fn alone(fleet: &SentinelFleet) -> Outcome<Table> {
-    let server = server::start()?;
-    let contenders = [
-        ("one server", Client::connect(server.url()).await?),
-        ("one server with a replica", Client::connect(fleet.servers()[0].url()).await?),
-        ("the same by its sentinels", Client::connect(fleet.url()).await?),
-    ];
-    let title = "Sentinel: acquire + release on separate names";
-    let mut table = Table::new(title, &["", "tasks", "pairs/s", "median", "p99"]);
-    for tasks in TASKS {
-        let mut times = [const { Vec::new() }; 3];
-        // One turn each to warm up, not counted.
-        for turn in 0..=ROUNDS {
-            for ((_, client), times) in contenders.iter().zip(&mut times) {
-                let lock = |task| client.mutex(format!("sentinel/{task}"));
-                let measured = pairs((0..tasks).map(lock), TURN).await?;
-                if turn > 0 {
-                    times.extend(measured);
-                }
-            }
-        }
-        for ((name, _), times) in contenders.iter().zip(times) {
-            let times = Times::new(times);
-            table.row([
-                (*name).to_owned(),
-                tasks.to_string(),
-                number(times.count() as f64 / (TURN.as_secs_f64() * ROUNDS as f64)),
-                span(times.median()),
-                span(times.quantile(0.99)),
-            ]);
-        }
-    }
-    Ok(table)
 }
 
 /// How another server becomes the primary.

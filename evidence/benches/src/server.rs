@@ -11,8 +11,8 @@ pub(crate) fn start() -> Outcome<RedisServer> {
     Ok(RedisServer::options().line("maxclients 15000").start()?)
 }
 
-/// The total work of a server, or of several servers together, at one moment.
-#[derive(Clone, Copy, Debug, Default)]
+/// The total work of a server at one moment.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// Scripts that clients called.
     scripts: u64,
@@ -44,21 +44,6 @@ pub(crate) struct Done {
 }
 
 impl Work {
-    /// Asks several servers, and adds up.
-    pub(crate) fn of_all(servers: &[&RedisServer]) -> Outcome<Self> {
-        servers.iter().try_fold(Self::default(), |sum, server| {
-            let one = Self::of(server)?;
-            Ok(Self {
-                scripts: sum.scripts + one.scripts,
-                sets: sum.sets + one.sets,
-                commands: sum.commands + one.commands,
-                inside: sum.inside + one.inside,
-                cpu: sum.cpu + one.cpu,
-                memory: sum.memory + one.memory,
-            })
-        })
-    }
-
     /// Asks a server.
     pub(crate) fn of(server: &RedisServer) -> Outcome<Self> {
         let (scripts, script_us) = server.command_stats("evalsha")?;
