@@ -24,8 +24,8 @@ impl Jitter {
 
     /// A span between `low` and `high`.
     pub fn between(&mut self, low: Duration, high: Duration) -> Duration {
-        let ratio = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        low + high.saturating_sub(low).mul_f64(ratio)
+        let most = high.saturating_sub(low).as_nanos() as u64;
+        low + Duration::from_nanos(((u128::from(most) * u128::from(self.next_u64())) >> 64) as u64)
     }
 
     /// `span`, plus or minus up to a tenth.

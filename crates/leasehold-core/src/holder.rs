@@ -32,13 +32,7 @@ impl fmt::Debug for ClientId {
 
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Numbers are formatted slowly, and each request has an id.
-        let mut digits = [0; 32];
-        for (two, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
-            let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
-            two.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
-        }
-        f.write_str(str::from_utf8(&digits).unwrap_or_default())
+        write!(f, "{:032x}", self.0)
     }
 }
 
@@ -64,11 +58,6 @@ pub struct HolderId {
     pub client: ClientId,
     /// The number of the call among the calls of that client; below 2⁵³.
     pub attempt: u64,
-}
-
-impl HolderId {
-    /// The lowest id, for searching in ordered collections.
-    pub const MIN: Self = Self { client: ClientId(0), attempt: 0 };
 }
 
 impl fmt::Debug for HolderId {

@@ -76,6 +76,17 @@ fn push_facts(text: &mut String, info: &HolderInfo) {
     label.iter().for_each(|label| push(text, format_args!(" {label}")));
 }
 
+/// A text that begins with an id. Formatting would take longer, and each request has an id.
+fn with_id(begin: &[char], HolderId { client, attempt }: HolderId) -> String {
+    let mut text = String::with_capacity(USUAL);
+    text.extend(begin);
+    client.0.to_be_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]).for_each(|digit| {
+        text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+    });
+    text.push('-');
+    text + itoa::Buffer::new().format(attempt)
+}
+
 /// Adds to a text, which takes everything.
 fn push(text: &mut String, more: fmt::Arguments<'_>) {
     let _ = text.write_fmt(more);
@@ -100,11 +111,11 @@ fn word(text: &str) -> (&str, &str) {
 
 /// What a store must know of an attempt that waits, or shares.
 pub fn request(Request { id, mode, info }: &Request) -> String {
-    let mut text = String::with_capacity(USUAL);
+    let mut text = with_id(&[], *id);
     match mode {
-        Mode::Exclusive => push(&mut text, format_args!("{id} *")),
+        Mode::Exclusive => text.push_str(" *"),
         Mode::Permits { .. } | Mode::Shared => {
-            push(&mut text, format_args!("{id} {}/{}", mode.weight(), mode.capacity()));
+            push(&mut text, format_args!(" {}/{}", mode.weight(), mode.capacity()));
         }
     }
     push_facts(&mut text, info);
@@ -124,8 +135,7 @@ pub fn read_request(text: &str) -> Option<Request> {
 
 /// What a gate in `state` says of a hold: its attempt, and what is known of it.
 fn hold(state: char, id: HolderId, known: Option<(u64, &HolderInfo)>) -> String {
-    let mut text = String::with_capacity(USUAL);
-    push(&mut text, format_args!("{state} {id}"));
+    let mut text = with_id(&[state, ' '], id);
     if let Some((token, info)) = known {
         push(&mut text, format_args!(" {token}"));
         let PassedOn { times, after } = info.passed_on();

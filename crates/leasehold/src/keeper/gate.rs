@@ -8,7 +8,7 @@
 //!
 //! If the store has no queue, every caller stands here, so that one of them asks at a time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use super::attempt::Attempt;
 use super::cleanup::Cleanup;
 use super::lease::{Held, LeaseState};
-use super::{Keeper, Table};
+use super::{Keeper, Map, Table};
 use crate::store::Subscription;
 
 /// How long a gate without callers is kept with its subscription: 2 s. A caller that takes turns
@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// The gates of one client.
 #[derive(Debug)]
 pub(super) struct Gates {
-    by_name: HashMap<LockName, Gate>,
+    by_name: Map<LockName, Gate>,
     /// The time for which a lease is passed on from caller to caller; zero if it never is.
     slice: Duration,
     /// Whether the store has queues.
@@ -351,7 +351,7 @@ impl Table {
 
 impl Gates {
     pub(super) fn new(slice: Duration, queued: bool) -> Self {
-        let (by_name, let_go, idle) = (HashMap::new(), Vec::new(), VecDeque::new());
+        let (by_name, let_go, idle) = (Map::default(), Vec::new(), VecDeque::new());
         Self { by_name, slice, queued, tickets: 0, let_go, idle }
     }
 

@@ -1,6 +1,5 @@
 //! The leases in the keeper's table, and when each of them is due for some work.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use leasehold_core::bugs::{self, Bug};
 use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
+use super::Map;
 use super::lease::LeaseState;
 
 /// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
@@ -24,7 +24,7 @@ const NEVER: Instant = Instant::from_origin(Duration::MAX);
 /// per [`BATCH_SLACK`] or so. Most leases end before any work on them is due.
 #[derive(Debug)]
 pub(super) struct Leases {
-    entries: HashMap<u64, KeptLease>,
+    entries: Map<u64, KeptLease>,
     /// No lease is due before this time.
     due: Instant,
     jitter: Jitter,
@@ -89,7 +89,7 @@ impl KeptLease {
 
 impl Leases {
     pub(super) fn new(seed: u64) -> Self {
-        Self { entries: HashMap::new(), due: NEVER, jitter: Jitter::new(seed) }
+        Self { entries: Map::default(), due: NEVER, jitter: Jitter::new(seed) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -127,9 +127,8 @@ impl Leases {
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
-        let is_kept = self.keeps(state);
-        let entry = is_kept.then(|| self.entries.remove(&state.number())).flatten()?;
-        Some(entry.renewing)
+        let entry = self.keeps(state).then(|| self.entries.remove(&state.number())).flatten();
+        entry.map(|entry| entry.renewing)
     }
 
     /// Passes a lease on to the next caller, if it has not ended. Returns the lease of that caller,

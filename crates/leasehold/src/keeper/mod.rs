@@ -15,7 +15,6 @@ mod polled;
 mod renew;
 mod run;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
@@ -54,6 +53,9 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// the ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
+/// A table of names or of attempts.
+type Map<K, V> = std::collections::HashMap<K, V, foldhash::quality::RandomState>;
+
 /// A client: shared by its handles, its locks, its guards and the future that drives it.
 pub(crate) struct Keeper {
     made_in: MadeIn,
@@ -89,7 +91,7 @@ struct Table {
     leases: Leases,
     gates: Gates,
     /// The attempts of calls under way, by their numbers.
-    calls: HashMap<u64, Arc<Attempt>>,
+    calls: Map<u64, Arc<Attempt>>,
     cleanups: Vec<Cleanup>,
     /// Cleanups that are queued or under way.
     unfinished: usize,
@@ -127,7 +129,7 @@ impl Keeper {
         let table = Table {
             leases: Leases::new(jitter.next_u64()),
             gates: Gates::new(slice, store.inner.capabilities().queued),
-            calls: HashMap::new(),
+            calls: Map::default(),
             cleanups: Vec::new(),
             unfinished: 0,
             given_up: None,

@@ -63,9 +63,10 @@ impl Frame {
 fn line(bytes: &[u8], at: usize) -> RedisResult<Option<(&[u8], usize)>> {
     let rest = bytes.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_LINE)];
-    match rest.windows(2).position(|end| end == b"\r\n") {
-        Some(0) => Err(garbage()),
-        Some(length) => Ok(Some((&rest[..length], at + length + 2))),
+    let end = rest.iter().position(|byte| *byte == b'\n');
+    match end.map(|end| (rest[..end].strip_suffix(b"\r"), end)) {
+        Some((Some(line @ [_, ..]), end)) => Ok(Some((line, at + end + 1))),
+        Some(_) => Err(garbage()),
         None if rest.len() == LONGEST_LINE => Err(garbage()),
         None => Ok(None),
     }
