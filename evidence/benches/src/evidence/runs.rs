@@ -14,8 +14,6 @@ use crate::soak::Soak;
 pub(super) struct Run {
     pub(super) topology: String,
     pub(super) promised: String,
-    #[serde(default = "one")]
-    pub(super) runs: u64,
     pub(super) seconds: f64,
     pub(super) processes_stopped: u64,
     pub(super) processes_killed: u64,
@@ -35,10 +33,6 @@ pub(super) struct Run {
 pub(super) struct Cost {
     pub(super) lasted_ms: Vec<u64>,
     pub(super) silent_ms: Vec<u64>,
-}
-
-fn one() -> u64 {
-    1
 }
 
 /// All runs in a directory.
@@ -84,8 +78,13 @@ impl Run {
         self.faults.values().map(|cost| cost.lasted_ms.len()).sum()
     }
 
+    /// The longest time after the beginning of a fault in which nobody was granted anything.
+    pub(super) fn longest_silence(&self) -> String {
+        let longest_ms = self.faults.values().flat_map(|cost| &cost.silent_ms).max();
+        longest_ms.map_or_else(|| "–".to_owned(), |ms| format!("{:.1}", *ms as f64 / 1_000.0))
+    }
+
     fn merge(&mut self, other: Self) {
-        self.runs += other.runs;
         self.seconds += other.seconds;
         self.processes_stopped += other.processes_stopped;
         self.processes_killed += other.processes_killed;
@@ -105,13 +104,4 @@ impl Run {
             all.silent_ms.extend(cost.silent_ms);
         }
     }
-}
-
-/// The longest time without a grant on each topology, by name.
-pub(super) fn worst(runs: &Runs) -> BTreeMap<String, u64> {
-    let of = |run: &Run| {
-        let costs = run.faults.values();
-        costs.flat_map(|cost| cost.silent_ms.iter().copied()).max()
-    };
-    runs.all.values().filter_map(|run| Some((run.topology.clone(), of(run)?))).collect()
 }
