@@ -216,6 +216,8 @@ macro_rules! conformance {
 /// If the case fails.
 pub fn run(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // One type for all cases, so that the runtime is compiled for it once.
+    let case: Case<'_> = Box::pin(case);
     subject::must(runtime).block_on(case);
 }
 
