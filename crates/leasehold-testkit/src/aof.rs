@@ -17,33 +17,18 @@ const MANIFEST: &str = "appendonly.aof.manifest";
 /// may be ahead of their floor by 200 ms.
 const BOOT: Duration = Duration::from_millis(250);
 
-/// The part that a power loss takes from the end of the newest append-only file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tail {
-    /// This many bytes: the file may then end in the middle of a command.
-    Bytes(u64),
-    /// This many transactions: a script's writes are one transaction, and so is a single command.
-    Transactions(usize),
-}
-
 impl RedisServer {
-    /// Ends the server as a power loss does, and starts it again on the same port.
+    /// Ends the server as a power loss does, and starts it again on the same port. This many
+    /// transactions never reached the disk: a script's writes are one, and so is a single command.
     ///
     /// With `appendfsync` `always` or `no`, the file ends with the last acknowledged write. With
     /// `everysec`, a server holds writes back while it waits for the disk.
-    pub fn lose_power(&mut self, tail: Tail) -> io::Result<()> {
+    pub fn lose_power(&mut self, transactions: usize) -> io::Result<()> {
         self.kill9()?;
         let file = newest(self.directory())?;
-        let bytes = fs::read(&file)?;
-        let kept = match tail {
-            Tail::Bytes(count) => (bytes.len() as u64).checked_sub(count),
-            Tail::Transactions(count) => {
-                let ends = transaction_ends(&bytes)?;
-                let kept = ends.len().checked_sub(count + 1);
-                kept.and_then(|last| ends.get(last)).map(|end| *end as u64)
-            }
-        };
-        let kept = kept.ok_or_else(|| Error::other(format!("it holds less than {tail:?}")))?;
+        let ends = transaction_ends(&fs::read(&file)?)?;
+        let kept = ends.len().checked_sub(transactions + 1).map(|last| ends[last] as u64);
+        let kept = kept.ok_or_else(|| Error::other(format!("it holds no {transactions}")))?;
         OpenOptions::new().write(true).open(file)?.set_len(kept)?;
         thread::sleep(BOOT);
         self.restart(Data::Kept)
@@ -103,19 +88,12 @@ mod tests {
     #[test]
     fn a_power_loss_takes_transactions_as_a_whole() {
         let mut server = server();
-        server.lose_power(Tail::Transactions(0)).unwrap();
+        server.lose_power(0).unwrap();
         assert_eq!(kept(&server), ["a", "b", "c"]);
-        server.lose_power(Tail::Transactions(1)).unwrap();
+        server.lose_power(1).unwrap();
         assert_eq!(kept(&server), ["a"]);
-        server.lose_power(Tail::Transactions(1)).unwrap();
+        server.lose_power(1).unwrap();
         assert_eq!(kept(&server), [""; 0]);
-        assert!(server.lose_power(Tail::Transactions(1)).is_err(), "there is no more to lose");
-    }
-
-    #[test]
-    fn a_power_loss_in_the_middle_of_a_transaction_takes_all_of_it() {
-        let mut server = server();
-        server.lose_power(Tail::Bytes(1)).unwrap();
-        assert_eq!(kept(&server), ["a"]);
+        assert!(server.lose_power(1).is_err(), "there is no more to lose");
     }
 }

@@ -33,11 +33,6 @@ pub enum Outcome {
     },
     /// It was granted.
     Held(Hold),
-    /// Its process ended while it waited.
-    Died {
-        /// When the process ended.
-        at: Duration,
-    },
 }
 
 /// One hold, by the clock of its holder.
@@ -85,8 +80,6 @@ pub enum Violation {
     Excess,
     /// Work went on after the validity of its lease, and without a loss signal.
     UntoldLoss,
-    /// A waiter was served before one that had joined earlier and waited throughout.
-    OutOfOrder,
     /// An attempt holds although it was given up.
     GivenUpYetHeld,
     /// Nobody held while somebody waited, for longer than is allowed.
@@ -106,8 +99,6 @@ pub struct History {
     pub calls: Vec<Call>,
     /// The tokens that the protected resource accepted, in that order.
     pub accepted: Vec<FencingToken>,
-    /// The attempts in the order in which they joined the queue, where that is known.
-    pub joined: Vec<HolderId>,
     /// Errors that are no outcome, which callers got during faults that pass.
     pub errors: Vec<Error>,
     /// The data that the store still had after the retention.
@@ -126,7 +117,6 @@ impl History {
             (Violation::Overlap, self.has_overlap()),
             (Violation::Excess, self.has_excess()),
             (Violation::UntoldLoss, self.has_untold_loss()),
-            (Violation::OutOfOrder, self.is_out_of_order()),
             (Violation::GivenUpYetHeld, self.has_given_up_yet_held()),
             (Violation::LostWakeUp, self.longest_idle_wait().is_some_and(is_too_long)),
             (Violation::AttemptTwice, self.has_attempt_twice()),
@@ -142,7 +132,7 @@ impl History {
     pub fn violations_if_forgotten(&self, patience: Duration) -> BTreeSet<Violation> {
         let is_grant = |call: &&Call| match &call.outcome {
             Outcome::Held(hold) => hold.token.passes() == 0,
-            Outcome::GaveUp { .. } | Outcome::Died { .. } => false,
+            Outcome::GaveUp { .. } => false,
         };
         let calls = self.calls.iter().filter(is_grant).cloned().collect();
         let grants = Self { calls, ..Self::default() };
@@ -162,7 +152,7 @@ impl History {
     fn holds(&self) -> impl Iterator<Item = (&Call, &Hold)> {
         self.calls.iter().filter_map(|call| match &call.outcome {
             Outcome::Held(hold) => Some((call, hold)),
-            Outcome::GaveUp { .. } | Outcome::Died { .. } => None,
+            Outcome::GaveUp { .. } => None,
         })
     }
 
@@ -237,14 +227,6 @@ impl History {
         self.holds().any(|(_, hold)| hold.left > hold.valid_until && !hold.was_told)
     }
 
-    /// Whether a waiter was granted before another that had joined earlier. Only waiters that held
-    /// in the end count, because they waited throughout.
-    fn is_out_of_order(&self) -> bool {
-        let tokens: BTreeMap<_, _> =
-            self.holds().map(|(call, hold)| (call.id, hold.token)).collect();
-        !self.joined.iter().filter_map(|id| tokens.get(id)).is_sorted()
-    }
-
     fn has_given_up_yet_held(&self) -> bool {
         let is_over = |call: &&Call| matches!(call.outcome, Outcome::GaveUp { .. });
         let over: BTreeSet<_> = self.calls.iter().filter(is_over).map(|call| call.id).collect();
@@ -256,7 +238,7 @@ impl History {
         let mut changes = Vec::new();
         for call in &self.calls {
             let until = match &call.outcome {
-                Outcome::GaveUp { at } | Outcome::Died { at } => *at,
+                Outcome::GaveUp { at } => *at,
                 Outcome::Held(hold) => {
                     changes.extend([(hold.entered, 0, 1), (hold.left, 0, -1)]);
                     hold.entered

@@ -29,7 +29,6 @@ mod shared_postgres;
 pub mod small_disk;
 pub mod worker;
 
-pub use self::aof::Tail;
 pub use self::certificates::Certificates;
 pub use self::cluster::Cluster;
 pub use self::contenders::{Contenders, Work};

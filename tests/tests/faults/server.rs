@@ -8,7 +8,7 @@ use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
-use leasehold_testkit::{Data, RedisServer, Tail, options_of};
+use leasehold_testkit::{Data, RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend_during};
 use crate::scene::{
@@ -40,7 +40,7 @@ async fn c3_a_grant_that_the_disk_never_got_lets_another_in_with_a_greater_token
     let server = RedisServer::options().append_only("no").start().unwrap();
     let scene = Scene::of(server).await;
     breaks_exclusion_and_not_the_order(scene, async |scene: &mut Scene| {
-        scene.server.lose_power(Tail::Transactions(1)).unwrap();
+        scene.server.lose_power(1).unwrap();
     })
     .await;
 }
@@ -55,7 +55,7 @@ async fn c3_a_release_that_the_disk_never_got_only_delays_the_next() {
     let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
     let token = guard.token();
     guard.release().await.unwrap();
-    scene.server.lose_power(Tail::Transactions(1)).unwrap();
+    scene.server.lose_power(1).unwrap();
     let next = soon(scene.near.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
     assert!(since.elapsed() > SHORT, "it was free although the server cannot have known");
     assert!(next.token() > token);

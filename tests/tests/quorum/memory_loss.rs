@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Guard};
 use leasehold_testkit::harness::{soon, until};
-use leasehold_testkit::{Data, RedisServer, Tail, must};
+use leasehold_testkit::{Data, RedisServer, must};
 
 use crate::fleet::{Fleet, Network, name};
 use crate::is_not_had;
@@ -94,7 +94,7 @@ async fn h6_with_the_guard_a_node_that_lost_its_last_writes_to_a_power_loss_gran
         client.mutex("cut off").ttl(Duration::from_secs(50)).renewal(Renewal::Off)
     };
     let first = must(soon(lock(&one).acquire()).await);
-    must(fleet.servers[2].lose_power(Tail::Transactions(1)));
+    must(fleet.servers[2].lose_power(1));
     let refused = soon(lock(&two).try_acquire()).await;
     assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
     must(first.ensure_held());

@@ -8,7 +8,7 @@ use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::harness::renew;
-use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must, options_of};
+use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, must, options_of};
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
 
@@ -188,7 +188,7 @@ async fn c3_after_a_power_loss_that_took_the_grant_the_holder_takes_it_back() {
     let mut server = must(RedisServer::options().append_only("always").start());
     let (holder, other) = two(&format!("{}{ON}", server.url())).await;
     let held = take(&holder).await;
-    must(server.lose_power(Tail::Transactions(1)));
+    must(server.lose_power(1));
     assert_eq!(must(server.command::<u64>("EXISTS lh:{a}")), 0, "the grant is lost");
     assert_eq!(must(server.command::<u64>("EXISTS lh:%boot")), 1, "the boot record is not");
     eventually_quarantined(&other).await;

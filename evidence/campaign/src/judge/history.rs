@@ -34,7 +34,6 @@ pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
         Kind::AttemptTwice => "I10",
         Kind::Remains => "I11",
         Kind::WrongError => "I12",
-        Kind::OutOfOrder => panic!("no order of joining is known"),
     };
     // The promises show the same pairs one by one, with their times.
     let is_new = |kind: &Kind| {

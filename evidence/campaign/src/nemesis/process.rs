@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use leasehold_testkit::{Data, Tail, must};
+use leasehold_testkit::{Data, must};
 
 use crate::place::Place;
 use crate::random::Random;
@@ -37,7 +37,7 @@ pub(super) fn lose_power(place: &mut Place, random: &mut Random) {
     let most = random.below(LOST);
     for server in place.independent(random) {
         // A new file may hold less than that.
-        if server.lose_power(Tail::Transactions(most)).is_err() {
+        if server.lose_power(most).is_err() {
             must(server.restart(Data::Kept));
         }
     }
