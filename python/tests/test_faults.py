@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import redis as driver
 
 from conftest import PATIENCE, Redis, eventually
 from leasehold import AsyncClient, Client, Event, LeaseLost, StoreUnavailable
@@ -73,84 +70,6 @@ def test_a_block_of_a_task_ends_when_its_server_stays_away(own_redis: Redis, nam
             raise AssertionError("the block went on")
 
     assert asyncio.run(main()) == "expired"
-
-
-def test_a_waiter_keeps_its_place_while_the_server_is_away(own_redis: Redis, name: str) -> None:
-    order: list[int] = []
-    clients = [Client(own_redis.url) for _ in range(4)]
-
-    def wait(number: int) -> int:
-        with clients[number].lock(name) as guard:
-            order.append(number)
-            return guard.token
-
-    with ThreadPoolExecutor(3) as pool:
-        guard = clients[0].lock(name).acquire()
-        waits = []
-        for number in (1, 2, 3):
-            waits.append(pool.submit(wait, number))
-            eventually(lambda: clients[0].lock(name).status().waiting == len(waits))
-        own_redis.stop()
-        own_redis.start()
-        guard.release()
-        tokens = [waiting.result(PATIENCE) for waiting in waits]
-    assert order == [1, 2, 3] and [guard.token, *tokens] == sorted({guard.token, *tokens})
-    for client in clients:
-        client.close()
-
-
-def test_a_task_waits_across_an_outage(own_redis: Redis, name: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(own_redis.url) as client, AsyncClient(own_redis.url) as other:
-            guard = await client.lock(name).acquire()
-            waiting = asyncio.create_task(other.lock(name).acquire())
-            while (await client.lock(name).status()).waiting == 0:
-                await asyncio.sleep(0.01)
-            own_redis.stop()
-            own_redis.start()
-            await guard.release()
-            late = await asyncio.wait_for(waiting, PATIENCE)
-            assert late.token > guard.token
-            await late.release()
-
-    asyncio.run(main())
-
-
-def test_connections_that_are_killed_lose_no_update(own_redis: Redis, name: str) -> None:
-    count, ended = 0, threading.Event()
-
-    def add() -> None:
-        nonlocal count
-        for _ in range(500):
-            with client.lock(name):
-                seen = count
-                threading.Event().wait(0)
-                count = seen + 1
-
-    with (
-        Client(own_redis.url) as client,
-        driver.Redis(port=own_redis.port) as r,
-        ThreadPoolExecutor(5) as pool,
-    ):
-
-        def kill() -> int:
-            killed = last = 0
-            while not ended.wait(0.02):
-                if count < last + 20:
-                    continue  # On a slow machine, connections would live for one lock each.
-                last = count
-                for kind in ("normal", "pubsub"):
-                    killed += r.client_kill_filter(_type=kind, skipme=True)
-            return killed
-
-        killing = pool.submit(kill)
-        try:
-            for done in [pool.submit(add) for _ in range(4)]:
-                done.result(PATIENCE)
-        finally:
-            ended.set()
-        assert killing.result(PATIENCE) > 0
-    assert count == 2000
 
 
 def test_a_server_that_does_not_answer_is_said_so_and_nothing_stays_behind(

@@ -9,16 +9,6 @@ import redis as driver
 
 from conftest import Processes, Redis
 
-ADD = """
-import sys
-counter = sys.argv[1]
-with open(counter) as file:
-    seen = int(file.read())
-with open(counter, "w") as file:
-    file.write(str(seen + 1))
-"""
-"""Adds one to the number in a file, without a lock."""
-
 TASK = """
 import asyncio, sys
 from leasehold import AsyncClient
@@ -60,28 +50,6 @@ def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
     told = processes.in_turn(command, url, name, order, asked, task=["-c", TASK, url])
     tokens = [token for _, token in told]
     assert tokens == sorted(set(tokens))
-
-
-def test_the_command_and_python_lose_no_update_together(
-    redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
-) -> None:
-    url, counter, add = redis.patient_url, tmp_path / "counter", tmp_path / "add.py"
-    counter.write_text("0")
-    add.write_text(ADD)
-    once = [command, "run", "--quiet", "--store", url, name, "--", sys.executable, str(add)]
-    text = f"""
-import runpy, sys
-from leasehold import Client
-with Client({url!r}) as client:
-    for _ in range({ROUNDS}):
-        with client.lock({name!r}):
-            runpy.run_path({str(add)!r})
-"""
-    for _ in range(3):
-        processes.start(sys.executable, "-c", text, str(counter))
-        processes.start(*once, str(counter))
-    processes.join()
-    assert int(counter.read_text()) == 3 * ROUNDS + 3
 
 
 def test_processes_of_redis_py_and_of_ours_lose_no_update_on_one_key(

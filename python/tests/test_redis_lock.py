@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -68,23 +67,6 @@ def test_a_name_that_redis_py_refuses_or_that_is_no_text_is_refused(redis: Redis
         for no_text in ("é", b"\xe9"):
             with pytest.raises(InvalidInput, match="not UTF-8"):
                 Lock(r, no_text).acquire()
-
-
-def test_a_fleet_of_both_loses_no_update(r: Any, name: str) -> None:
-    count = 0
-
-    def add(kind: Any) -> None:
-        nonlocal count
-        for _ in range(5):
-            with kind(r, name, timeout=PATIENCE, sleep=0.005):
-                seen = count
-                threading.Event().wait(0.001)
-                count = seen + 1
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(add, kind) for kind in (Lock, Theirs) * 4]:
-            done.result(PATIENCE)
-    assert count == 40
 
 
 def test_errors_are_those_of_redis_py(r: Any, name: str) -> None:
