@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use leasehold::Client;
-use leasehold::admin::HoldState;
 use leasehold::store::{Redis, Store};
-use leasehold_core::{Action, Operation, Refusal, Reply};
+use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{RedisServer, must, options_of};
 
-use super::{Shared, TTL, describe, id, plain, release, renew, request};
+use super::{Shared, TTL, describe, id, plain, request};
 
 #[tokio::test]
 async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
@@ -17,60 +16,6 @@ async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
     let second = shared.take("a", id(1)).await;
     assert_eq!(second.token, first.token, "a bare SET NX would have called it busy");
     assert!(matches!(shared.acquire("a", id(2)).await, Reply::Busy { .. }));
-}
-
-#[tokio::test]
-async fn an_end_that_somebody_took_away_comes_back_with_the_next_renewal() {
-    let mut shared = Shared::start().await;
-    shared.take("a", id(1)).await;
-    must(redis::cmd("PERSIST").arg("a").exec(&mut shared.theirs));
-    assert_eq!(shared.status("a").await.holders.len(), 1);
-    must(shared.act("a", renew(id(1), TTL)).await);
-    let left_ms: i64 = must(redis::cmd("PTTL").arg("a").query(&mut shared.theirs));
-    assert!((1..=30_001).contains(&left_ms), "{left_ms}");
-}
-
-#[tokio::test]
-async fn a_name_in_cooldown_is_free_for_nobody_and_cannot_be_let_go() {
-    let mut shared = Shared::start().await;
-    shared.take("a", id(1)).await;
-    assert_eq!(shared.act("a", release(id(1), TTL)).await.ok(), Some(Reply::Ended(true)));
-    assert!(!shared.they_take("a", "theirs", TTL));
-    assert_eq!(shared.release("a", id(1)).await, Reply::Ended(false), "a copy of the release");
-    assert_eq!(shared.acquire("a", id(1)).await, Reply::Closed, "a copy of the acquire");
-    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Cooldown);
-}
-
-#[tokio::test]
-async fn a_revoked_hold_is_renewed_no_more_and_keeps_others_out_until_it_is_let_go() {
-    let mut shared = Shared::start().await;
-    shared.take("a", id(1)).await;
-    let revoke = Action::Revoke { id: id(1), force: false };
-    assert_eq!(shared.act("a", revoke).await.ok(), Some(Reply::Ended(true)));
-    let renew = renew(id(1), TTL);
-    assert_eq!(shared.act("a", renew).await.ok(), Some(Reply::Revoked));
-    assert_eq!(shared.status("a").await.holders[0].state, HoldState::Revoked);
-    assert!(!shared.they_take("a", "theirs", TTL));
-    assert_eq!(shared.release("a", id(1)).await, Reply::Ended(true));
-    assert!(shared.they_take("a", "theirs", TTL));
-}
-
-#[tokio::test]
-async fn a_node_of_a_quorum_takes_a_believable_ballot() {
-    let shared = Shared::start().await;
-    let now_us = must(shared.store.execute(look("a")).await).now.unwrap().token_us;
-    let ballot = |seconds: u64| request(id(1)).with_ballot(Some(now_us + seconds * 1_000_000));
-    let refused = must(shared.act("a", Action::Take(ballot(60))).await);
-    assert_eq!(refused, Reply::Refused(Refusal::Ballot));
-    let Reply::Granted(grant) = must(shared.act("a", Action::Take(ballot(5))).await) else {
-        panic!("a ballot is only a wish")
-    };
-    assert_eq!(grant.token.micros(), now_us + 5_000_000);
-}
-
-fn look(name: &str) -> Operation {
-    let name = must(leasehold::LockName::new(name));
-    Operation::On { name, action: Action::Look { limit: 0 } }
 }
 
 #[tokio::test]

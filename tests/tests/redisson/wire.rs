@@ -58,12 +58,6 @@ impl Shared {
         must(self.act(Action::Take(request(attempt, mode))).await)
     }
 
-    fn keys(&mut self) -> Vec<String> {
-        let mut keys: Vec<String> = must(redis::cmd("KEYS").arg("*").query(&mut self.theirs));
-        keys.sort();
-        keys
-    }
-
     fn fields(&mut self) -> Vec<(String, String)> {
         let mut fields: Vec<_> = must(redis::cmd("HGETALL").arg("a").query(&mut self.theirs));
         fields.sort();
@@ -96,45 +90,6 @@ fn release(attempt: u64) -> Action {
 
 fn keep(attempt: u64, mode: Mode, ttl: Duration) -> Keep {
     Keep::new(request(attempt, mode).request, ttl)
-}
-
-#[tokio::test]
-async fn a_hold_of_ours_is_an_owner_with_one_entry_and_a_key_that_ends_with_it() {
-    let mut shared = Shared::start().await;
-    let own = |text: &str| text.to_owned();
-    for (mode, name, suffix) in [(Mode::Exclusive, "write", ":write"), (Mode::Shared, "read", "")] {
-        assert!(matches!(shared.acquire(1, mode).await, Reply::Granted(_)));
-        let owner = (format!("{OWNER}:1{suffix}"), own("1"));
-        assert_eq!(shared.fields(), [owner, (own("mode"), own(name))]);
-        assert_eq!(shared.keys(), [own("a"), format!("{{a}}:{OWNER}:1:rwlock_timeout:1")]);
-        for key in shared.keys() {
-            let left: u64 = must(redis::cmd("PTTL").arg(key).query(&mut shared.theirs));
-            assert!(left <= 30_001, "{left}");
-        }
-        assert!(matches!(shared.act(release(1)).await, Ok(Reply::Ended(true))));
-        assert!(shared.keys().is_empty(), "and nothing stays");
-    }
-}
-
-#[tokio::test]
-async fn a_release_is_told_on_the_channels_of_both_kinds_to_those_who_wait_or_are_about_to() {
-    let shared = Shared::start().await;
-    let client = must(redis::Client::open(format!("redis://127.0.0.1:{}", shared.server.port())));
-    let mut listener = must(client.get_connection());
-    let mut heard = listener.as_pubsub();
-    must(heard.psubscribe("redisson_*"));
-    let (lock, rwlock) = ("redisson_lock__channel:{a}", "redisson_rwlock:{a}");
-    let to_all = [(lock, "0"), (rwlock, "1"), (rwlock, "0")];
-    let to_one = [(lock, "0"), (rwlock, "0")];
-    for (mode, messages) in [(Mode::Exclusive, &to_all[..]), (Mode::Shared, &to_one)] {
-        shared.acquire(1, mode).await;
-        must(shared.act(release(1)).await);
-        for (channel, payload) in messages {
-            let message = must(heard.get_message());
-            assert_eq!(message.get_channel_name(), *channel);
-            assert_eq!(must(message.get_payload::<String>()), *payload);
-        }
-    }
 }
 
 #[tokio::test]
@@ -264,47 +219,6 @@ async fn who_has_a_counted_token_holds_since_its_grant() {
     let revoke = Action::Revoke { id: id(2), force: false };
     assert_eq!(must(shared.act(revoke).await), Reply::Ended(true));
     assert_eq!(shared.since_us().await, adopted_us);
-}
-
-#[tokio::test]
-async fn no_verb_of_ours_touches_what_redisson_holds() {
-    let mut shared = Shared::start().await;
-    let theirs = "0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d:51";
-    for fields in [vec![theirs, "2"], vec!["mode", "write", &format!("{theirs}:write"), "1"]] {
-        must(redis::cmd("HSET").arg("a").arg(&fields).exec(&mut shared.theirs));
-        must(redis::cmd("PEXPIRE").arg("a").arg(60_000).exec(&mut shared.theirs));
-        let ends = |theirs: &mut Connection| -> u64 {
-            must(redis::cmd("PEXPIRETIME").arg("a").query(theirs))
-        };
-        let before = (shared.fields(), ends(&mut shared.theirs));
-        for action in [
-            Action::Take(request(1, Mode::Exclusive)),
-            Action::Take(request(1, Mode::Shared)),
-            Action::Take(request(1, Mode::Exclusive).with_from(Some(id(2)))),
-            Action::Keep(keep(1, Mode::Exclusive, TTL)),
-            release(1),
-            Action::End(end(1).with_cooldown(TTL)),
-            Action::Revoke { id: id(1), force: true },
-        ] {
-            let reply = must(shared.act(action.clone()).await);
-            let is_done =
-                matches!(reply, Reply::Granted(_) | Reply::Kept { .. } | Reply::Ended(true));
-            assert!(!is_done, "{action:?}: {reply:?}");
-            assert_eq!((shared.fields(), ends(&mut shared.theirs)), before, "{action:?}");
-            must(
-                redis::cmd("DEL")
-                    .arg(format!("{{a}}:{OWNER}:1:rwlock_timeout:1"))
-                    .exec(&mut shared.theirs),
-            );
-        }
-        let client = must(Client::connect(&url(&shared.server)).await);
-        let foreign = must(client.admin().inspect(&must(LockName::new("a"))).await).foreign;
-        let foreign = must(foreign.ok_or("it is theirs"));
-        assert_eq!(foreign.mode, Mode::Exclusive);
-        let shown = foreign.value;
-        assert!(shown.starts_with("Redisson node 0d4c1ff9-5b3e-4b7e-9d7e-1c2f3a4b5c6d thread 51"));
-        must(redis::cmd("DEL").arg("a").exec(&mut shared.theirs));
-    }
 }
 
 #[tokio::test]
