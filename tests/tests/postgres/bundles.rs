@@ -1,5 +1,7 @@
 //! Requests of callers that ask together share a statement: each gets the same as it would alone.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold::store::{Postgres as Store, Store as _};
@@ -9,6 +11,7 @@ use leasehold_core::{
 use leasehold_testkit::harness::request;
 
 use crate::Database;
+use crate::fence::Transaction;
 
 /// How many ask together, each for a separate name.
 const CALLERS: u64 = 24;
@@ -36,12 +39,12 @@ async fn open(database: &Database) -> Store {
 #[tokio::test]
 async fn who_ask_together_share_a_transaction_and_no_busy_or_fenced_row_delays_another() {
     let Some(database) = Database::new() else { return };
-    let (store, session) = (open(&database).await, database.session().await);
+    let store = open(&database).await;
     for (ends, lock) in
         [(false, "UPDATE"), (true, "UPDATE"), (false, "UPDATE"), (true, "KEY SHARE")]
     {
-        let busy = format!("SELECT FROM {}.lease WHERE name = 'name/7'", database.schema);
-        session.batch_execute(&format!("BEGIN; {busy} FOR {lock}")).await.unwrap();
+        let session = Transaction::begin(&database, "READ COMMITTED").await;
+        session.run(&format!("SELECT FROM @.lease WHERE name = 'name/7' FOR {lock}")).await;
         let mut asking: FuturesUnordered<_> =
             (0..CALLERS).map(|it| store.execute(on(it, it, ends))).collect();
         for _ in 1..CALLERS {
@@ -49,9 +52,37 @@ async fn who_ask_together_share_a_transaction_and_no_busy_or_fenced_row_delays_a
         }
         let shared = database.ask("SELECT count(DISTINCT xmin::text) FROM @.lease");
         assert!(shared.parse::<u64>().unwrap() <= CALLERS / 2, "{shared}");
-        session.batch_execute("COMMIT").await.unwrap();
+        session.run("COMMIT").await;
         assert!(is_done(&asking.next().await.unwrap()));
     }
+}
+
+#[tokio::test]
+async fn a_row_that_changes_after_the_snapshot_of_a_statement_is_changed_by_that_statement() {
+    let Some(database) = Database::new() else { return };
+    let store = open(&database).await;
+    // The first name begins a new epoch, whose row another transaction makes: there the statement
+    // waits in its middle. A statement before it lets all of them come together.
+    database.ask("UPDATE @.lease SET turn = 63 WHERE name = 'name/0'");
+    let session = Transaction::begin(&database, "READ COMMITTED").await;
+    session.run("INSERT INTO @.lease (name, epoch, counter) VALUES ('name/0', 1, 0)").await;
+    session.run("SAVEPOINT before; LOCK TABLE @.lease IN SHARE MODE").await;
+    let waits = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+        AND query LIKE 'UPDATE @.lease%' AND query LIKE ";
+    let ask = |it| {
+        let store = store.clone();
+        tokio::spawn(async move { is_done(&store.execute(on(it, it, false)).await) })
+    };
+    let mut asking = vec![ask(CALLERS - 1)];
+    database.until(&format!("{waits}'%VALUES%'")).await;
+    asking.extend((0..CALLERS - 1).map(ask));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    session.run("ROLLBACK TO SAVEPOINT before").await;
+    database.until(&format!("{waits}'%unnest%'")).await;
+    database.ask("UPDATE @.lease SET counter = counter + 1 WHERE name <> 'name/0'");
+    database.ask("ALTER FUNCTION @.open_4 RENAME TO gone");
+    session.run("ROLLBACK").await;
+    assert!(join_all(asking).await.into_iter().all(Result::unwrap), "a general step was needed");
 }
 
 #[tokio::test]
@@ -71,17 +102,17 @@ async fn a_name_that_is_held_or_new_or_asked_for_twice_changes_no_other_answer()
 #[tokio::test]
 async fn a_session_that_ends_in_the_middle_of_a_statement_costs_its_callers_one_try_at_most() {
     let Some(database) = Database::new() else { return };
-    let (store, session) = (open(&database).await, database.session().await);
+    let store = open(&database).await;
     for ends in [false, true] {
-        let stop = format!("BEGIN; LOCK TABLE {}.lease IN SHARE MODE", database.schema);
-        session.batch_execute(&stop).await.unwrap();
+        let session = Transaction::begin(&database, "READ COMMITTED").await;
+        session.run("LOCK TABLE @.lease IN SHARE MODE").await;
         let ending = async {
             // The first statement may have one name.
             let all = "SELECT coalesce(bool_or(pg_terminate_backend(pid, 9000) \
                 AND query LIKE '%unnest%'), false) FROM pg_stat_activity \
                 WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE @.lease%'";
             database.until(all).await;
-            session.batch_execute("COMMIT").await.unwrap();
+            session.run("COMMIT").await;
         };
         let asking = (0..CALLERS).map(|it| store.execute(on(it, it, ends)));
         let (asked, ()) = tokio::join!(join_all(asking), ending);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::{Client, Error, Guard};
 use leasehold_testkit::{Postgres, must};
 use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Config, Connection, NoTls, Socket};
+use tokio_postgres::{Connection, NoTls, Socket};
 
 use crate::installed;
 
@@ -52,11 +52,9 @@ type Opened<T> = Result<T, tokio_postgres::Error>;
 pub(crate) async fn connect(
     server: &Postgres,
 ) -> Opened<(tokio_postgres::Client, Connection<Socket, NoTlsStream>)> {
-    let [(_, host), (_, user), (_, database), _] = server.environment();
-    let text = |it: std::ffi::OsString| it.into_string().unwrap();
-    let mut config = Config::new();
-    config.host(text(host)).user(text(user)).dbname(text(database)).port(server.port());
-    config.connect(NoTls).await
+    // The rest are options of leasehold.
+    let url = server.url();
+    tokio_postgres::connect(url.split('?').next().unwrap(), NoTls).await
 }
 
 /// A session of an application.

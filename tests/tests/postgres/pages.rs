@@ -6,6 +6,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::store::Postgres as Store;
 use leasehold::store::{PostgresOptions, PostgresRoles};
 
+use crate::fence::Transaction;
 use crate::{Database, refused};
 
 #[tokio::test]
@@ -36,10 +37,8 @@ async fn what_a_dead_holder_has_left_is_swept() {
     for name in ["swept", "held", "fenced"] {
         let guard = client.mutex(name).acquire().await.unwrap();
         if name == "fenced" {
-            let session = database.session().await;
-            let token = guard.token().get();
-            let sql = format!("BEGIN; SELECT {}.fence('fenced', {token})", database.schema);
-            session.batch_execute(&sql).await.unwrap();
+            let session = Transaction::begin(&database, "READ COMMITTED").await;
+            session.run(&format!("SELECT @.fence('fenced', {})", guard.token().get())).await;
             fenced = Some(session);
         }
         std::mem::forget(guard);
