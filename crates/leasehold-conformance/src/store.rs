@@ -91,7 +91,8 @@ pub async fn an_attempt_that_was_closed_gets_nothing_from_a_late_copy(subject: &
 /// A renewal moves the deadline and revives nothing.
 pub async fn a_renewal_moves_the_deadline_and_revives_nothing(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
-    bench.take_briefly(id, ALONE).await;
+    let take = bench.request(id, ALONE).with_ttl(LONG / 4);
+    granted(bench.act(Action::Take(take)).await);
     bench.keep(id).await;
     // A node of a quorum may have the renewal later than most of them.
     let is_long = async || bench.status().await.holders[0].ttl_left > LONG / 2;

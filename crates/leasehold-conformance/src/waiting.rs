@@ -26,8 +26,8 @@ async fn observed(subject: &Subject) -> (Client, Own) {
     (subject.observed_client(observe).await, own)
 }
 
-/// Waits to the limit, and returns whether the holder in the error is the same client.
-async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bool {
+/// Waits to the limit, and returns the outcome.
+async fn waited(subject: &Subject, lock: &Lock) -> Result<Guard, Error> {
     let told = async || loop {
         match lock.acquire_within(LIMIT).await {
             // A busy machine delayed the answer that names the holder.
@@ -35,7 +35,12 @@ async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bo
             outcome => return outcome,
         }
     };
-    match subject.drive(answered(subject, told)).await {
+    subject.drive(answered(subject, told)).await
+}
+
+/// Waits to the limit, and returns whether the holder in the error is the same client.
+async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bool {
+    match waited(subject, lock).await {
         Err(error @ Error::Timeout { own, .. }) => {
             let text = error.to_string();
             assert_eq!(own, text.contains("a task of this client"), "{text}");
@@ -119,7 +124,7 @@ pub async fn of_several_holders_one_is_told_and_the_others_are_counted(subject: 
         guards.push(must(subject.drive(one.semaphore(&name, 3).permit().acquire()).await));
     }
     let permit = two.semaphore(&name, 3).permit();
-    match subject.drive(permit.acquire_within(LIMIT)).await {
+    match waited(subject, &permit).await {
         Err(error @ Error::Timeout { others: 2, own: false, .. }) => {
             assert!(error.to_string().ends_with(" and 2 more"), "{error}");
         }

@@ -13,7 +13,7 @@ use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
 /// The ttl of a waiter, within which it must claim a hand-over on a busy machine.
-const CLAIMED: Duration = Duration::from_secs(2);
+const CLAIMED: Duration = Duration::from_secs(5);
 
 /// The number of waiters that give up at the same time.
 const CROWD: u32 = 20;
