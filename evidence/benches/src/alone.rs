@@ -24,14 +24,14 @@ const TURN: Duration = Duration::from_millis(700);
 
 /// The results of the turns of one contender.
 #[derive(Debug, Default)]
-struct Score {
-    times: Vec<Duration>,
+pub(crate) struct Score {
+    pub(crate) times: Vec<Duration>,
     /// Pairs per second, turn by turn.
-    rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
     /// Microseconds inside the server's commands, per pair, turn by turn.
     inside: Vec<f64>,
     /// Microseconds of the server's processor, per pair, turn by turn.
-    cpu: Vec<f64>,
+    pub(crate) cpu: Vec<f64>,
     /// The same for this process.
     own_cpu: Vec<f64>,
 }
@@ -93,7 +93,7 @@ async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> 
 }
 
 impl Score {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.times.extend(other.times);
         self.rates.extend(other.rates);
         self.inside.extend(other.inside);

@@ -1,20 +1,18 @@
 //! Ways to take a lock in a PostgreSQL database and to release it.
 
-use std::slice;
 use std::sync::Arc;
 
 use leasehold::Client;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, NoTls, Statement};
+use tokio_postgres::types::Type;
+use tokio_postgres::{NoTls, Statement};
 
 use crate::outcome::Outcome;
 
 /// Where the server is, and how statements go there.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// A host, or the directory of a socket.
-    pub(super) host: String,
-    pub(super) port: u16,
+    /// The URL of the server, or of a pooler before it.
+    pub(super) url: String,
     /// Whether the server plans each statement of the others anew, as behind a pooler.
     pub(super) is_unnamed: bool,
 }
@@ -27,8 +25,6 @@ const MOST_SESSIONS: usize = 8;
 pub(super) enum Kind {
     /// Advisory locks of sessions that are kept: they never expire, and have no token.
     Advisory,
-    /// The same locks, with waiting.
-    AdvisoryInTurn,
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
     Leasehold,
@@ -47,19 +43,17 @@ pub(super) struct Session {
     client: tokio_postgres::Client,
     /// The text of the statements, and their prepared forms.
     statements: [(&'static str, Option<Statement>); 2],
-    /// Whether a number stands for the name.
-    has_number: bool,
 }
 
 impl Kind {
     /// The contender that others are compared with comes first.
     pub(super) const ALONE: [Self; 4] =
         [Self::Advisory, Self::Upsert, Self::Leasehold, Self::LeaseholdReader];
-    pub(super) const IN_TURN: [Self; 2] = [Self::AdvisoryInTurn, Self::Leasehold];
+    pub(super) const IN_TURN: [Self; 2] = [Self::Advisory, Self::Leasehold];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Advisory | Self::AdvisoryInTurn => "advisory lock, a session kept for it",
+            Self::Advisory => "advisory lock, a session kept for it",
             Self::Upsert => "row with a time, as ShedLock",
             Self::Leasehold => "leasehold",
             Self::LeaseholdReader => "leasehold, a read lock",
@@ -70,16 +64,15 @@ impl Kind {
     pub(super) async fn connect(self, place: &Place, tasks: usize) -> Outcome<Contender> {
         let (table, acquire, release) = match self {
             Self::Leasehold | Self::LeaseholdReader => {
-                return Ok(Contender::Leasehold(client(place, tasks).await?, self));
+                let sessions = tasks.clamp(4, MOST_SESSIONS);
+                let url = format!("{}&connections={sessions}", place.url);
+                return Ok(Contender::Leasehold(Client::connect(&url).await?, self));
             }
-            Self::AdvisoryInTurn => (
+            Self::Advisory => (
                 "SELECT",
-                "SELECT pg_advisory_lock($1) IS NOT NULL",
-                "SELECT pg_advisory_unlock($1)",
+                "SELECT pg_advisory_lock(hashtextextended($1, 0)) IS NOT NULL",
+                "SELECT pg_advisory_unlock(hashtextextended($1, 0))",
             ),
-            Self::Advisory => {
-                ("SELECT", "SELECT pg_try_advisory_lock($1)", "SELECT pg_advisory_unlock($1)")
-            }
             Self::Upsert => (
                 "CREATE TABLE IF NOT EXISTS timed (name text PRIMARY KEY, until timestamptz, \
                  since timestamptz, owner text)",
@@ -93,31 +86,22 @@ impl Kind {
         for _ in 0..tasks {
             let client = session(place).await?;
             client.batch_execute(table).await?;
-            let has_number = matches!(self, Self::Advisory | Self::AdvisoryInTurn);
-            let of = [if has_number { Type::INT8 } else { Type::TEXT }];
             let mut statements = [(acquire, None), (release, None)];
             for (text, known) in statements.iter_mut().filter(|_| !place.is_unnamed) {
-                *known = Some(client.prepare_typed(text, &of).await?);
+                *known = Some(client.prepare_typed(text, &[Type::TEXT]).await?);
             }
-            sessions.push(Session { client, statements, has_number });
+            sessions.push(Session { client, statements });
         }
         Ok(Contender::Statements(Arc::new(sessions)))
     }
 }
 
 async fn session(place: &Place) -> Outcome<tokio_postgres::Client> {
-    let mut config = Config::new();
-    config.host(&place.host).port(place.port).user("postgres").dbname("postgres");
-    let (client, connection) = config.connect(NoTls).await?;
+    // The rest are options of leasehold.
+    let (url, _) = place.url.split_once('?').unwrap_or((&place.url, ""));
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
-}
-
-async fn client(place: &Place, tasks: usize) -> Outcome<Client> {
-    let (host, port) = (place.host.replace('/', "%2F"), place.port);
-    let sessions = tasks.clamp(4, MOST_SESSIONS);
-    let url = format!("postgres://postgres@{host}:{port}/postgres?connections={sessions}");
-    Ok(Client::connect(&url).await?)
 }
 
 impl Contender {
@@ -130,14 +114,11 @@ impl Contender {
             }
             Self::Leasehold(client, _) => client.mutex(name).acquire().await?.release().await?,
             Self::Statements(sessions) => {
-                let Session { client, statements, has_number } = &sessions[task];
-                let (number, name): (&(dyn ToSql + Sync), &(dyn ToSql + Sync)) =
-                    (&(task as i64), &name);
-                let value = if *has_number { (number, Type::INT8) } else { (name, Type::TEXT) };
+                let Session { client, statements } = &sessions[task];
                 for (text, known) in statements {
                     let row = match known {
-                        Some(known) => client.query_one(known, &[value.0]).await?,
-                        None => client.query_typed_one(text, slice::from_ref(&value)).await?,
+                        Some(known) => client.query_one(known, &[&name]).await?,
+                        None => client.query_typed_one(text, &[(&name, Type::TEXT)]).await?,
                     };
                     if !row.get::<_, bool>(0) {
                         return Err("somebody else has the lock".into());

@@ -5,11 +5,11 @@ mod contender;
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::Postgres;
+use leasehold_testkit::{PgBouncer, Postgres};
 use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
-use crate::alone::middle;
+use crate::alone::{Score, middle};
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
@@ -31,39 +31,25 @@ const ROOM: &str = "max_connections=400";
 /// Clients that want the same name.
 const WAITERS: usize = 16;
 
-/// The results of the turns of one contender.
-#[derive(Default)]
-struct Score {
-    times: Vec<Duration>,
-    rates: Vec<f64>,
-    /// Microseconds of the server's processor, per pair, turn by turn.
-    cpu: Vec<f64>,
-}
-
 /// Prints one table for each kind of server and number of tasks.
 pub(crate) async fn run() -> Outcome {
     let missing = "PostgreSQL is not installed: `cargo xtask test` does that";
-    let quick = Postgres::start_on_tcp(&[ROOM])?.ok_or(missing)?;
-    let near = by_socket(&quick);
-    compare("not flushed, one task", &quick, &near, (1, 1)).await?;
-    let pooled = Place { host: "127.0.0.1".to_owned(), is_unnamed: true, ..near.clone() };
-    compare("not flushed, one task, TCP, unnamed statements", &quick, &pooled, (1, 1)).await?;
-    compare(&format!("not flushed, {SOME} tasks"), &quick, &near, (1, SOME)).await?;
-    compare(&format!("not flushed, {MANY} tasks"), &quick, &near, (1, MANY)).await?;
-    let title = format!("not flushed, one name, {WAITERS} clients");
-    compare(&title, &quick, &near, (WAITERS, 1)).await?;
+    let quick = Postgres::start_with(&["fsync=off", ROOM])?.ok_or(missing)?;
+    let near = Place { url: quick.url(), is_unnamed: false };
+    for tasks in [1, SOME, MANY] {
+        compare("not flushed", &quick, &near, (1, tasks)).await?;
+    }
+    let pooler = PgBouncer::start(&quick, 8)?.ok_or("PgBouncer is not installed")?;
+    let pooled = Place { url: pooler.url(), is_unnamed: true };
+    compare("not flushed, through PgBouncer", &quick, &pooled, (1, 1)).await?;
+    compare("not flushed, one name", &quick, &near, (WAITERS, 1)).await?;
     drop(quick);
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
-    let near = by_socket(&safe);
-    compare("flushed, one task", &safe, &near, (1, 1)).await?;
-    compare(&format!("flushed, {SOME} tasks"), &safe, &near, (1, SOME)).await
-}
-
-/// A server by its socket.
-fn by_socket(server: &Postgres) -> Place {
-    let [(_, host), ..] = server.environment();
-    let host = host.to_string_lossy().into_owned();
-    Place { host, port: server.port(), is_unnamed: false }
+    let near = Place { url: safe.url(), is_unnamed: false };
+    for tasks in [1, SOME] {
+        compare("flushed", &safe, &near, (1, tasks)).await?;
+    }
+    Ok(())
 }
 
 /// Lets all contenders have their turns: one client with tasks, each of which has a separate lock;
@@ -88,14 +74,13 @@ async fn compare(
         for (_, tasks, score) in &mut contenders {
             let measured = one_turn(server, tasks).await?;
             if turn > 0 {
-                score.times.extend(measured.times);
-                score.rates.extend(measured.rates);
-                score.cpu.extend(measured.cpu);
+                score.add(measured);
             }
         }
     }
     let heads = ["", "pairs/s", "median", "p99", "median ÷ advisory", "server CPU µs/pair"];
-    let mut table = Table::new(&format!("PostgreSQL: acquire + release, {title}"), &heads);
+    let title = format!("PostgreSQL: acquire + release, {title}, tasks: {}", clients * tasks);
+    let mut table = Table::new(&title, &heads);
     let mut least = None;
     for (kind, _, score) in contenders {
         let times = Times::new(score.times);
@@ -127,14 +112,14 @@ async fn one_turn(server: &Postgres, tasks: &[(Contender, usize)]) -> Outcome<Sc
             Outcome::Ok(times)
         });
     }
-    let mut times = Vec::new();
+    let mut score = Score::default();
     while let Some(of_task) = running.join_next().await {
-        times.extend(of_task??);
+        score.times.extend(of_task??);
     }
-    let (took, pairs) = (begin.elapsed(), times.len() as f64);
-    let used = cpu(server)?.saturating_sub(before);
-    let cpu = vec![used.as_secs_f64() * 1e6 / pairs];
-    Ok(Score { rates: vec![pairs / took.as_secs_f64()], times, cpu })
+    let (took, pairs) = (begin.elapsed(), score.times.len() as f64);
+    score.rates.push(pairs / took.as_secs_f64());
+    score.cpu.push(cpu(server)?.saturating_sub(before).as_secs_f64() * 1e6 / pairs);
+    Ok(score)
 }
 
 /// The processor time of a server and of all processes that it has started.
