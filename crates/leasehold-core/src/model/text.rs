@@ -62,12 +62,9 @@ fn push_facts(text: &mut String, info: &HolderInfo) {
     if host.is_empty() && *pid == 0 && label.is_none() {
         return;
     }
-    text.push(' ');
-    for c in host.chars() {
-        match c {
-            '%' | ' ' => text.extend(['%', if c == '%' { '5' } else { '0' }]),
-            c => text.push(c),
-        }
+    for (at, part) in host.split(' ').enumerate() {
+        text.push_str(if at == 0 { " " } else { "%0" });
+        text.push_str(&part.replace('%', "%5"));
     }
     if host.is_empty() {
         text.push_str("%-");
@@ -80,9 +77,9 @@ fn push_facts(text: &mut String, info: &HolderInfo) {
 fn with_id(begin: &[char], HolderId { client, attempt }: HolderId) -> String {
     let mut text = String::with_capacity(USUAL);
     text.extend(begin);
-    client.0.to_be_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]).for_each(|digit| {
-        text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
-    });
+    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+    let digits = client.0.to_be_bytes().map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    text.push_str(str::from_utf8(digits.as_flattened()).unwrap_or_default());
     text.push('-');
     text + itoa::Buffer::new().format(attempt)
 }

@@ -123,7 +123,7 @@ fn list(reply: &[u8]) -> Option<Value> {
 /// The word at the beginning, with its length in front of it, and the bytes after it.
 pub(super) fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (line, at) = line(bytes, 0).ok()??;
-    let length = count(line).ok()?.filter(|_| line[0] == b'$')?;
+    let length = Some(line).filter(|line| line[0] == b'$').and_then(|line| count(line).ok()?)?;
     let (word, rest) = bytes[at..].split_at_checked(length)?;
     Some((word, rest.strip_prefix(b"\r\n")?))
 }
