@@ -70,7 +70,7 @@ use std::pin::Pin;
 
 use futures_util::stream::{self, StreamExt as _};
 
-pub use self::peers::{alone, elections, permits, readers, several};
+pub use self::peers::{alone, elections, permits, readers};
 pub use self::subject::{SharedStore, Subject, fresh_number};
 
 /// Makes a test of every case: `conformance!(make())`. The expression returns a future of a
@@ -124,10 +124,8 @@ macro_rules! conformance {
             last::a_run_that_did_not_succeed_leaves_nothing;
             last::a_cooldown_ends_no_hold;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
-            alone::who_is_forced_out_is_told_and_harms_nobody;
             alone::the_signal_of_a_guard_that_is_let_go_ends_without_a_loss;
             alone::a_crowd_that_gives_up_costs_nobody_its_turn;
-            alone::waiters_follow_in_order_though_nobody_lets_go;
             alone::a_lease_is_relied_on_no_longer_than_the_store_keeps_it;
             alone::a_limit_beyond_any_clock_is_as_good_as_none;
             readers::a_dead_reader_is_not_kept_by_a_living_one;
@@ -136,9 +134,7 @@ macro_rules! conformance {
             permits::one_permit_and_all_of_them_are_had_in_turn;
             permits::the_largest_semaphore_counts_exactly;
             permits::permits_of_the_dead_come_back_by_themselves;
-            several::sets_of_names_that_overlap_exclude_each_other;
             elections::followers_see_what_each_leader_says_in_turn;
-            elections::a_candidate_leads_once_the_leaders_client_is_closed;
             modes::readers_hold_together_and_a_writer_alone;
             modes::readers_that_ask_at_once_have_two_tokens;
             modes::waiting_readers_are_let_in_together;

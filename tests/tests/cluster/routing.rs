@@ -1,6 +1,6 @@
 //! Which node is asked, and what is refused.
 
-use leasehold::{Client, LockName};
+use leasehold::Client;
 use leasehold_testkit::harness::refusal;
 use leasehold_testkit::{Cluster, RedisServer, must};
 use proptest::strategy::{Strategy, ValueTree};
@@ -69,20 +69,6 @@ async fn e11_a_replica_leads_to_the_primaries_and_runs_no_script_itself() {
     for node in 3..6 {
         assert_eq!(must(cluster.node(node).command_stats("evalsha")).0, 0, "node {node}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_are_listed_wherever_they_are() {
-    let cluster = three_alone();
-    let client = client(&cluster).await;
-    let mut names: Vec<LockName> = Vec::new();
-    let mut guards = Vec::new();
-    for node in 0..3 {
-        names.push(cluster.fresh_name(node).0);
-        guards.push(client.mutex(&names[node]).ttl(LONG).acquire().await.unwrap());
-    }
-    names.sort();
-    assert_eq!(client.admin().list("", 10).await.unwrap(), names);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,9 +12,6 @@ use crate::bench::SHORT;
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
-/// The ttl of a waiter, within which it must claim a hand-over on a busy machine.
-const CLAIMED: Duration = Duration::from_secs(5);
-
 /// The number of waiters that give up at the same time.
 const CROWD: u32 = 20;
 
@@ -39,33 +36,6 @@ pub async fn a_lease_that_nothing_renews_goes_to_who_waits(subject: &Subject) {
     }
     let pairs = Pair::all(subject).await;
     subject.drive(join_all(pairs.iter().map(scene))).await;
-}
-
-/// A revoked holder learns of the revocation, however late it asks, and cannot harm the next
-/// holder.
-///
-/// Redisson: `testForceUnlock`. rueidislock: `TestLocker_WithContext_UnlockByOtherForceWithContext`
-/// and its three like. Consul: `TestAPI_LockForceInvalidate`. DistributedLock:
-/// `TestHandleLostTriggersCorrectly`, `TestHandleLostReturnsAlreadyCanceledIfHandleAlreadyLost`.
-pub async fn who_is_forced_out_is_told_and_harms_nobody(subject: &Subject) {
-    for pair in Pair::all(subject).await {
-        // If the store has no messages, a renewal finds out after a third of the ttl.
-        let lock = pair.by_one().ttl(Duration::from_secs(6));
-        let first = must(subject.drive(lock.acquire()).await);
-        let token = first.token();
-        let force = async || must(pair.two.admin().revoke_now(&pair.name, token).await);
-        assert!(subject.drive(force()).await);
-        let Some(next) = must(subject.drive(pair.by_two().try_acquire()).await) else {
-            panic!("{:?}: it was taken away", pair.name)
-        };
-        let reason = subject.drive(first.lost()).await;
-        assert!(reason.is_some(), "it was not let go");
-        assert_eq!(subject.drive(first.lost()).await, reason, "asked once it is known");
-        assert!(matches!(subject.drive(first.release()).await, Err(Error::Lost { .. })));
-        assert!(!subject.drive(force()).await, "that token holds nothing any more");
-        must(subject.drive(next.renew()).await);
-        must(subject.drive(next.release()).await);
-    }
 }
 
 /// The loss signal of a released guard ends with the guard, and reports no loss.
@@ -118,43 +88,6 @@ pub async fn a_crowd_that_gives_up_costs_nobody_its_turn(subject: &Subject) {
     let next = subject.drive(scene).await;
     must(subject.drive(next.release()).await);
     pair.until_free().await;
-}
-
-/// Waiters get the lock in the order in which they came, even if no holder releases it.
-///
-/// Redisson's fair lock: `testLeaseTimeout`, `testConcurrency_MultiInstance_Ordering`. tokio:
-/// `write_order`.
-pub async fn waiters_follow_in_order_though_nobody_lets_go(subject: &Subject) {
-    if !subject.can().queued {
-        return;
-    }
-    let pair = Pair::of(subject, Kind::Mutex).await;
-    let clients = [subject.client().await, subject.client().await, subject.client().await];
-    let scene = async {
-        let first = must(pair.by_one().acquire().await);
-        let mut waiters = Vec::new();
-        for (client, number) in clients.iter().zip(1..) {
-            let lock = Kind::Mutex.of(client, &pair.name);
-            let lock = if number == 1 { unrenewed(lock).ttl(CLAIMED) } else { lock };
-            waiters.push(tokio::spawn(async move { must(lock.acquire().await) }));
-            pair.until_waiting(number).await;
-        }
-        let mut last = first.token();
-        must(first.release().await);
-        // The first waiter keeps the lock to the end of its lease, whatever it does with its guard.
-        let mut guards = Vec::new();
-        for (waiter, behind) in waiters.into_iter().zip([2, 1, 0]) {
-            let guard = must(waiter.await);
-            assert!(guard.token() > last);
-            assert_eq!(pair.waiting().await, behind, "those behind it still wait");
-            last = guard.token();
-            match behind {
-                2 => guards.push(guard),
-                _ => must(guard.release().await),
-            }
-        }
-    };
-    subject.drive(scene).await;
 }
 
 /// The validity of a lease never exceeds the time for which the store still keeps it.

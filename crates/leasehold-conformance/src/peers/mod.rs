@@ -7,7 +7,6 @@ pub mod alone;
 pub mod elections;
 pub mod permits;
 pub mod readers;
-pub mod several;
 
 use std::time::Duration;
 

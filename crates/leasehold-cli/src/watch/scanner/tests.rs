@@ -1,25 +1,21 @@
 //! Tests of watching stores in memory, on a clock that stands still until a test moves it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::error::StoreError;
 use leasehold::store::protocol::{Answer, BoxFuture, Operation, Reply};
 use leasehold::store::{Memory, Store};
 use leasehold::time::FakeClock;
 use leasehold::{Client, LockName};
 use tokio::task::yield_now;
 
-use super::super::picture::Availability;
 use super::*;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// A store in memory that notes its requests, and can be away.
+/// A store in memory that notes its requests.
 #[derive(Clone, Debug)]
 struct Watched {
     memory: Memory,
     clock: FakeClock,
-    is_away: Arc<AtomicBool>,
     /// The time of each request, and the number of keys that it costs.
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
     /// The number of keys that each page cost.
@@ -31,7 +27,6 @@ impl Watched {
         Self {
             memory: Memory::with_clock(clock.clone()),
             clock: clock.clone(),
-            is_away: Arc::default(),
             asked: Arc::default(),
             pages: Arc::default(),
         }
@@ -57,10 +52,6 @@ impl Store for Watched {
     leasehold_testkit::passes_on!(memory: capabilities, inbox);
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        if self.is_away.load(Ordering::Relaxed) {
-            let away = StoreError::new(StoreErrorKind::Unreachable, "it is away");
-            return Box::pin(async { Err(away) });
-        }
         let (is_look, at) = (operation.is_read_only(), self.clock.now().since_origin());
         Box::pin(async move {
             let answer = self.memory.execute(operation).await?;
@@ -197,27 +188,6 @@ async fn looks_that_become_due_one_by_one_are_asked_for_together() {
     println!("{} questions at {} moments", asked.len(), moments.len());
     assert!(asked.len() >= 900, "{} looks", asked.len());
     assert!(moments.len() <= 250, "{} moments", moments.len());
-}
-
-#[tokio::test]
-async fn a_store_that_goes_away_is_told_and_watched_again_when_it_is_back() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
-    let held = client.mutex("x").acquire().await.unwrap();
-    watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(watcher.picture().store.is_there);
-    store.is_away.store(true, Ordering::Relaxed);
-    watch(&clock, &store, &watcher, SECONDS(3)).await;
-    let Availability { away_since_ms, why, .. } = watcher.picture().store.clone();
-    let why = why.filter(|_| away_since_ms.is_some()).unwrap();
-    assert!(why.contains("it is away"), "{why}");
-    assert_eq!(watcher.picture().totals().held, 1, "what was known stays known");
-    store.is_away.store(false, Ordering::Relaxed);
-    watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(watcher.picture().store.is_there);
-    drop(held);
 }
 
 #[test]
