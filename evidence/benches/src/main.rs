@@ -12,7 +12,6 @@ mod file;
 mod line;
 mod measure;
 mod outcome;
-mod pairs;
 mod peers;
 mod postgres;
 mod process;

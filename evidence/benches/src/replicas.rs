@@ -1,14 +1,14 @@
 //! The cost if more than one server must have a grant before it counts: acquire and release by
 //! clients of one primary with two replicas, in turns, each task on a separate name.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use leasehold::Client;
+use leasehold::{Client, Lock};
 use leasehold_testkit::{RedisServer, Replicated};
+use tokio::task::JoinSet;
 
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
-use crate::pairs::pairs;
 use crate::table::Table;
 
 /// The compared options, and their names in the table.
@@ -57,7 +57,7 @@ async fn compare(clients: &[(&str, Client)]) -> Outcome {
     for turn in 0..=ROUNDS {
         for ((_, client), times) in clients.iter().zip(&mut times) {
             let lock = |task| client.mutex(format!("replicas/{task}")).ttl(TTL);
-            let measured = pairs((0..TASKS).map(lock), TURN).await?;
+            let measured = pairs((0..TASKS).map(lock)).await?;
             if turn > 0 {
                 times.extend(measured);
             }
@@ -79,4 +79,26 @@ async fn compare(clients: &[(&str, Client)]) -> Outcome {
     }
     println!("{table}");
     Ok(())
+}
+
+/// One task per lock takes and releases it for a turn. Returns how long each pair took.
+async fn pairs(locks: impl Iterator<Item = Lock>) -> Outcome<Vec<Duration>> {
+    let begin = Instant::now();
+    let mut running = JoinSet::new();
+    for lock in locks {
+        running.spawn(async move {
+            let mut times = Vec::new();
+            while begin.elapsed() < TURN {
+                let asked = Instant::now();
+                lock.acquire().await?.release().await?;
+                times.push(asked.elapsed());
+            }
+            Outcome::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(of_task) = running.join_next().await {
+        times.extend(of_task??);
+    }
+    Ok(times)
 }

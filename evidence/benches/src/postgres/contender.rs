@@ -96,7 +96,7 @@ impl Kind {
     }
 }
 
-async fn session(place: &Place) -> Outcome<tokio_postgres::Client> {
+pub(super) async fn session(place: &Place) -> Outcome<tokio_postgres::Client> {
     // The rest are options of leasehold.
     let (url, _) = place.url.split_once('?').unwrap_or((&place.url, ""));
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;

@@ -28,6 +28,10 @@ const MANY: usize = 64;
 /// Sessions for all contenders, and to ask the server for its processor time.
 const ROOM: &str = "max_connections=400";
 
+/// What the pairs have left.
+const SIZES: &str = "SELECT string_agg(concat(relname, ' ', pg_total_relation_size(oid) / 1024, \
+    ' KiB'), ', ') FROM pg_class WHERE relname IN ('lease', 'timed')";
+
 /// Clients that want the same name.
 const WAITERS: usize = 16;
 
@@ -43,7 +47,11 @@ pub(crate) async fn run() -> Outcome {
     let pooled = Place { url: pooler.url(), is_unnamed: true };
     compare("not flushed, through PgBouncer", &quick, &pooled, (1, 1)).await?;
     compare("not flushed, one name", &quick, &near, (WAITERS, 1)).await?;
-    drop(quick);
+    let reader = contender::session(&near).await?;
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await?;
+    compare("not flushed, beside an open snapshot", &quick, &near, (1, 1)).await?;
+    println!("After all of that: {}\n", quick.query(SIZES)?);
+    drop((reader, quick));
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
     let near = Place { url: safe.url(), is_unnamed: false };
     for tasks in [1, SOME] {
