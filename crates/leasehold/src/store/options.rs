@@ -6,6 +6,8 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
+use super::place::invalid;
+
 /// How long a quarantine lasts: 1 min, twice the usual ttl.
 const QUARANTINE: Duration = Duration::from_mins(1);
 
@@ -92,11 +94,6 @@ impl Quarantine {
             Self::Of(span) => Some(span),
         }
     }
-}
-
-/// The error for options that are wrong.
-pub(super) fn invalid(why: impl Into<String>) -> InvalidInput {
-    InvalidInput::new("url", why)
 }
 
 /// Reads a value that is any text.

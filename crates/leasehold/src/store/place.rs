@@ -1,5 +1,7 @@
 //! The place that a store URL names, and the environment that its passwords come from.
 
+use leasehold_core::InvalidInput;
+
 /// The values of variables of an environment.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -17,4 +19,9 @@ pub struct Place {
     /// A URL for other machines, if the store is on servers that have hosts. It has no password,
     /// and of the options only those that select the locks.
     pub remote: Option<String>,
+}
+
+/// The error for a URL or an option that is wrong.
+pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
+    InvalidInput::new("url", why)
 }

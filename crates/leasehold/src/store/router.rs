@@ -10,7 +10,7 @@ use leasehold_core::{InvalidInput, Result};
 use super::file::File;
 use super::finding::Finding;
 use super::memory::{self, Memory};
-use super::place::{Environment, Place, of_process};
+use super::place::{Environment, Place, invalid, of_process};
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
@@ -137,7 +137,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
         Options::File(path) => File::examine(&path),
         Options::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
-        Options::Postgres(options) => postgres::examine(&options).await,
+        Options::Postgres(options) => postgres::examine(*options).await,
         #[cfg(feature = "redis")]
         Options::Redis(options) => redis::examine(*options).await,
     }
@@ -203,26 +203,22 @@ fn unknown(url: &str) -> InvalidInput {
     if let Some((scheme, _)) = split_scheme(url)
         && let Some(feature) = feature_of(scheme)
     {
-        let why = format!(
+        return invalid(format!(
             "leasehold was built without the feature `{feature}`, which this store URL needs: add \
              features = [\"{feature}\"] to the dependency"
-        );
-        return InvalidInput::new("url", why);
+        ));
     }
     let begins = match split_scheme(url) {
         Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
         // The text may be a password.
         Some(_) | None => "begins with no scheme that is known".to_owned(),
     };
-    InvalidInput::new(
-        "url",
-        format!(
-            "the store URL {begins}: use `memory:`, `file:PATH`, \
-             `redis://HOST[:PORT][/DB]`, `rediss://…` (TLS), `redis+unix://PATH`, \
-             `redis+sentinel://HOST,…/SERVICE`, `redis+cluster://HOST,…`, \
-             `redis+quorum://HOST,HOST,HOST` or `postgres://USER@HOST/DATABASE`"
-        ),
-    )
+    invalid(format!(
+        "the store URL {begins}: use `memory:`, `file:PATH`, `redis://HOST[:PORT][/DB]`, \
+         `rediss://…` (TLS), `redis+unix://PATH`, `redis+sentinel://HOST,…/SERVICE`, \
+         `redis+cluster://HOST,…`, `redis+quorum://HOST,HOST,HOST` or \
+         `postgres://USER@HOST/DATABASE`"
+    ))
 }
 
 #[cfg(test)]

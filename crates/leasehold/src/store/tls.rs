@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use super::options::invalid as refusal;
+use super::place::invalid as refusal;
 
 /// A TLS configuration that the program makes with [the rustls that leasehold
 /// uses](crate::store::rustls). No `Debug` shows it, because it may have a private key.

@@ -4,8 +4,8 @@
 use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
-use super::options::{Server, invalid, list};
-use super::place::{Environment, Place};
+use super::options::{Server, list};
+use super::place::{Environment, Place, invalid};
 use super::secret::{Login, PASSWORD_FILE, Password, Secret};
 
 /// The environment variable with a password, so that no URL needs to contain it.

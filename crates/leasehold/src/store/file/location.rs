@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
+use leasehold_core::{Error, StoreError, StoreErrorKind};
 use rustix::fs::{Access as Right, AtFlags, CWD, Stat, accessat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use super::access::{Access, NEW};
 use super::options::file_name;
 use super::write_lock::{self, WriteLock};
+use crate::store::place::invalid;
 
 /// The directory with the files of running processes has the name of the database and this suffix.
 const SIDE_SUFFIX: &str = ".clients";
@@ -45,7 +46,7 @@ impl Location {
         let database = fs::canonicalize(path).unwrap_or_else(|_| directory.join(name));
         if fs::metadata(&database).is_ok_and(|found| !found.is_file()) {
             let why = format!("file:{shown} is no regular file: name another, as in file:locks.db");
-            return Err(InvalidInput::new("url", why).into());
+            return Err(invalid(why).into());
         }
         let beside = |suffix: &str| {
             let mut path = database.clone().into_os_string();
@@ -170,7 +171,7 @@ fn unusable(path: &Path, parent: &Path, error: io::Error) -> Error {
     let why = format!("file:{shown}: the directory {parent}: {error}: {remedy}");
     match is_denied {
         true => StoreError::new(StoreErrorKind::Denied, why).into(),
-        false => InvalidInput::new("url", why).into(),
+        false => invalid(why).into(),
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use leasehold_core::InvalidInput;
 use leasehold_core::model::{Rules, Times};
 
+use crate::store::place::invalid;
+
 /// Waiters ask only every 10 s, so that a hundred of them cost about one hundredth of a
 /// processor. At other stores, asking finds lost messages and deaths. Here a message is lost only
 /// with the process that sent it, and the deaths that concern a waiter wake it. So asking only has
@@ -19,15 +21,10 @@ pub(super) fn path(url: &str) -> Result<PathBuf, InvalidInput> {
         .strip_prefix("file:")
         .ok_or_else(|| invalid("the store URL of a file begins with `file:`"))?;
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    match query.split(['&', '=']).next() {
-        Some("") | None => Ok(checked(path)?.into()),
-        Some(name) => Err(invalid(format!(
-            "the store URL has the unknown option {name:?}: a file store has no options"
-        ))),
+    if let Some(name) = query.split(['&', '=']).next().filter(|name| !name.is_empty()) {
+        let why = "a file store has no options";
+        return Err(invalid(format!("the store URL has the unknown option {name:?}: {why}")));
     }
-}
-
-fn checked(path: &str) -> Result<&str, InvalidInput> {
     if path.starts_with("//") && !path.starts_with("///") {
         let why = "the store URL names a host, and a file store is local: write file:PATH";
         return Err(invalid(why));
@@ -38,7 +35,7 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
         let why = format!("`~` stands for no directory in a store URL: write file:$HOME{rest}");
         return Err(invalid(why));
     }
-    file_name(Path::new(path)).map(|_| path)
+    file_name(Path::new(path)).map(|_| path.into())
 }
 
 /// The name of the file at a path.
@@ -47,10 +44,6 @@ pub(super) fn file_name(path: &Path) -> Result<&OsStr, InvalidInput> {
     let shown = path.display();
     let why = || format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
     name.ok_or_else(|| invalid(why()))
-}
-
-fn invalid(why: impl Into<String>) -> InvalidInput {
-    InvalidInput::new("url", why)
 }
 
 #[cfg(test)]

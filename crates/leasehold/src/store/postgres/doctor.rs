@@ -38,8 +38,7 @@ const RIGHTS: &str = "SELECT quote_ident(current_user), ARRAY(SELECT p.proname::
     ORDER BY 1)";
 
 /// Checks the server of a URL. Changes nothing.
-pub(crate) async fn examine(settings: &PostgresOptions) -> Result<Vec<Finding>, Error> {
-    let settings = settings.clone();
+pub(crate) async fn examine(settings: PostgresOptions) -> Result<Vec<Finding>, Error> {
     let sessions = Sessions::new(&settings)?;
     let found = on_keeper(Box::pin(async move {
         sessions.connect(&settings).await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 
-use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, text, word};
-use crate::store::place::{Environment, Place, of_process};
+use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, span, text, word};
+use crate::store::place::{Environment, Place, invalid, of_process};
 use crate::store::secret::{Login, Secret};
 use crate::store::tls::{self, Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};

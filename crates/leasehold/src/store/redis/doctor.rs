@@ -2,6 +2,7 @@
 //! rights of the user, eviction, persistence, replicas, and its clock.
 
 use std::collections::{BTreeSet, HashMap};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,46 +62,41 @@ const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfs
 ///
 /// If none of the servers can be reached.
 pub(crate) async fn examine(settings: RedisOptions) -> Result<Vec<Finding>, Error> {
-    let nodes = match &settings.servers {
-        Servers::Quorum(nodes) => nodes.as_slice(),
-        Servers::Cluster(_) | Servers::Sentinel { .. } | Servers::Standalone(_) => &[],
+    let nodes: Vec<_> = match &settings.servers {
+        Servers::Quorum(nodes) => nodes.iter().map(|node| settings.of_node(node)).collect(),
+        Servers::Cluster(_) | Servers::Sentinel { .. } | Servers::Standalone(_) => Vec::new(),
     };
-    let stores = match nodes {
-        [] => vec![settings.clone()],
-        nodes => nodes.iter().map(|node| settings.of_node(node)).collect(),
-    };
-    let (mut reports, mut missing) = (Vec::new(), Vec::new());
+    let stores = if nodes.is_empty() { slice::from_ref(&settings) } else { &nodes };
     let primaries = stores.iter().map(async |store| {
         let topology = Topology::new(store, None, None)?;
         Ok::<_, Error>(topology.primaries().await?)
     });
+    let mut asked = Vec::new();
     for servers in join_all(primaries).await {
         for server in servers? {
-            match report(server, &settings).await {
-                Ok(report) => reports.push(report),
-                Err(error) => missing.push(error),
-            }
+            asked.push(report(server, &settings).await);
         }
     }
-    if let ([], [error, ..]) = (&reports[..], &missing[..]) {
-        return Err(error.clone().into());
+    let reports: Vec<&Report> = asked.iter().flatten().collect();
+    let mut missing = asked.iter().filter_map(|report| report.as_ref().err()).peekable();
+    if let (true, Some(error)) = (reports.is_empty(), missing.peek()) {
+        return Err((*error).clone().into());
     }
     let place = settings.servers.to_string();
-    let mut findings: Vec<Finding> = missing.iter().map(unreachable).collect();
-    let clocks = reports.iter().filter_map(|report| report.clock.clone()).collect::<Vec<_>>();
-    let followers = reports.iter().flat_map(Report::followers).map(|follower| follower.address);
-    let followers: Vec<Address> = followers.collect();
-    match nodes {
-        [] => findings.extend(of_successors(&settings, clocks, &followers).await),
-        nodes => {
-            findings.extend(compare(&place, &clocks, &OF_NODES));
-            findings.extend(independence(&place, &reports, nodes.len()));
-        }
+    let mut findings: Vec<Finding> = missing.map(unreachable).collect();
+    let clocks: Vec<_> = reports.iter().filter_map(|report| report.clock.clone()).collect();
+    if nodes.is_empty() {
+        let followers = reports.iter().flat_map(|report| report.followers());
+        let followers: Vec<Address> = followers.map(|follower| follower.address).collect();
+        findings.extend(of_successors(&settings, clocks, &followers).await);
+    } else {
+        findings.extend(compare(&place, &clocks, &OF_NODES));
+        findings.extend(independence(&place, &reports, nodes.len()));
     }
     if let Servers::Sentinel { sentinels, service } = &settings.servers {
         findings.extend(of_sentinels(&settings, sentinels, service).await?);
     }
-    findings.extend(reports.into_iter().flat_map(|report| report.findings));
+    findings.extend(asked.into_iter().flatten().flat_map(|report| report.findings));
     Ok(findings)
 }
 
@@ -365,7 +361,7 @@ async fn of_sentinels(
 }
 
 /// Checks whether there are enough independent nodes for a majority.
-fn independence(place: &str, reports: &[Report], nodes: usize) -> Vec<Finding> {
+fn independence(place: &str, reports: &[&Report], nodes: usize) -> Vec<Finding> {
     let topic = Topic(place, "role");
     let found = format!("there are {nodes} nodes, and {} must agree", nodes / 2 + 1);
     let (few, even) = ("none of them may fail", "one node less survives as many failures");

@@ -9,8 +9,8 @@ use leasehold_core::InvalidInput;
 use leasehold_core::bugs::{self, Bug};
 
 pub(crate) use crate::store::options::Server as Address;
-use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, text, word};
-use crate::store::place::{Environment, Place, of_process};
+use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, span, text, word};
+use crate::store::place::{Environment, Place, invalid, of_process};
 use crate::store::secret::Login;
 use crate::store::tls::{self, TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
