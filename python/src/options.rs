@@ -113,16 +113,15 @@ impl Options {
         once_per: Option<&Bound<'_, PyAny>>,
         label: Option<String>,
     ) -> PyResult<Self> {
-        let mut options = LeaseOptions::default();
-        if let Some(ttl) = maybe_ttl(ttl)? {
-            options.ttl = ttl;
-        }
-        options.renewal = if renew { Renewal::Auto } else { Renewal::Off };
-        options.max_hold = maybe_span(max_hold, "max_hold")?;
-        options.min_hold = span_within(min_hold, "min_hold", (0.0, DAY), "give at most 24 h")?;
         let year = (0.0, 366.0 * DAY);
-        options.once_per = span_within(once_per, "once_per", year, "give at most 366 days")?;
-        options.label = label;
+        let options = LeaseOptions {
+            ttl: maybe_ttl(ttl)?.unwrap_or(LeaseOptions::default().ttl),
+            renewal: if renew { Renewal::Auto } else { Renewal::Off },
+            max_hold: maybe_span(max_hold, "max_hold")?,
+            min_hold: span_within(min_hold, "min_hold", (0.0, DAY), "give at most 24 h")?,
+            once_per: span_within(once_per, "once_per", year, "give at most 366 days")?,
+            label,
+        };
         options.check().map_err(refused)?;
         Ok(Self(options))
     }

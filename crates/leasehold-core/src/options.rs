@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::holder::HolderInfo;
 use crate::name::InvalidInput;
-use crate::setters::setters;
 use crate::text::exact;
 
 /// The default ttl: 30 s. With a renewal every ttl / 3, two lost renewals still leave a third of
@@ -45,7 +44,6 @@ pub enum Renewal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
-#[non_exhaustive]
 pub struct LeaseOptions {
     /// How long the store is asked to keep the lease: 100 ms to 24 h, 30 s by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::span"))]
@@ -82,34 +80,21 @@ impl Default for LeaseOptions {
 }
 
 impl LeaseOptions {
-    setters! {
-        with_ttl: ttl: Duration,
-        with_renewal: renewal: Renewal,
-        with_max_hold: max_hold: Option<Duration>,
-        with_min_hold: min_hold: Option<Duration>,
-        with_once_per: once_per: Option<Duration>,
-        with_label: label: Option<String>,
-    }
-
     /// Checks every value and the relations between them.
     ///
     /// # Errors
     ///
     /// [`InvalidInput`] names the first value that is out of range, and the range.
     pub fn check(&self) -> Result<(), InvalidInput> {
-        if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
-            let why = format!("the ttl is {}: give 100 ms to 24 h", exact(self.ttl));
-            return Err(InvalidInput::new("ttl", why));
-        }
-        if self.max_hold.is_some_and(|limit| limit.is_zero()) {
-            return Err(InvalidInput::new("max_hold", "a max_hold of zero would lose every lease"));
-        }
-        let min_hold = ("min_hold", self.min_hold, MAX_TTL, "24 h");
-        for (what, span, most, words) in
-            [min_hold, ("once_per", self.once_per, MAX_ONCE_PER, "366 days")]
-        {
-            if let Some(span) = span.filter(|span| *span > most) {
-                let why = format!("{} is longer than {words}", exact(span));
+        let least = Duration::from_nanos(1);
+        for (what, span, range, words) in [
+            ("ttl", Some(self.ttl), MIN_TTL..=MAX_TTL, "100 ms to 24 h"),
+            ("max_hold", self.max_hold, least..=Duration::MAX, "more, or every lease is lost"),
+            ("min_hold", self.min_hold, Duration::ZERO..=MAX_TTL, "at most 24 h"),
+            ("once_per", self.once_per, Duration::ZERO..=MAX_ONCE_PER, "at most 366 days"),
+        ] {
+            if let Some(span) = span.filter(|span| !range.contains(span)) {
+                let why = format!("the {what} is {}: give {words}", exact(span));
                 return Err(InvalidInput::new(what, why));
             }
         }
@@ -182,14 +167,11 @@ mod tests {
     fn a_configuration_file_says_spans_with_a_unit() {
         let text = r#"{"ttl": "1h30m", "max_hold": "500ms", "renewal": "off"}"#;
         let options: LeaseOptions = serde_json::from_str(text).unwrap();
-        let expected = LeaseOptions::default()
-            .with_ttl(Duration::from_secs(5_400))
-            .with_max_hold(Some(Duration::from_millis(500)))
-            .with_renewal(Renewal::Off);
-        assert_eq!(options, expected);
+        let (ttl, max_hold) = (Duration::from_secs(5_400), Some(Duration::from_millis(500)));
+        assert_eq!((options.ttl, options.max_hold, options.renewal), (ttl, max_hold, Renewal::Off));
         let written = serde_json::to_string(&options).unwrap();
         assert!(written.contains(r#""ttl":"5400s""#), "{written}");
-        assert_eq!(serde_json::from_str::<LeaseOptions>(&written).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<LeaseOptions>(&written).unwrap(), options);
         for wrong in [r#"{"ttl": 30}"#, r#"{"ttl": "30"}"#, r#"{"tll": "30s"}"#] {
             assert!(serde_json::from_str::<LeaseOptions>(wrong).is_err(), "{wrong}");
         }
@@ -200,15 +182,12 @@ mod tests {
     fn a_toml_file_says_the_same_with_spans_as_text() {
         let text = "ttl = \"30s\"\nmin_hold = \"1m30s\"\nrenewal = \"off\"\nlabel = \"nightly\"\n";
         let options: LeaseOptions = toml::from_str(text).unwrap();
-        let expected = LeaseOptions::default()
-            .with_ttl(Duration::from_secs(30))
-            .with_min_hold(Some(Duration::from_secs(90)))
-            .with_renewal(Renewal::Off)
-            .with_label(Some("nightly".to_owned()));
-        assert_eq!(options, expected);
+        let (ttl, min_hold) = (Duration::from_secs(30), Some(Duration::from_secs(90)));
+        assert_eq!((options.ttl, options.min_hold, options.renewal), (ttl, min_hold, Renewal::Off));
+        assert_eq!(options.label.as_deref(), Some("nightly"));
         let written = toml::to_string(&options).unwrap();
         assert!(written.contains("min_hold = \"90s\"\n"), "{written}");
-        assert_eq!(toml::from_str::<LeaseOptions>(&written).unwrap(), expected);
+        assert_eq!(toml::from_str::<LeaseOptions>(&written).unwrap(), options);
         let refusal = |text: &str| toml::from_str::<LeaseOptions>(text).unwrap_err().to_string();
         assert!(refusal("ttl = \"30\"").contains("write 30s for seconds"), "the remedy is shown");
         assert!(refusal("tll = \"30s\"").contains("tll"), "what is unknown is named");

@@ -247,7 +247,7 @@ impl Client {
 ///
 /// let client = Client::builder()
 ///     .url("memory:")
-///     .defaults(LeaseOptions::default().with_ttl(Duration::from_secs(10)))
+///     .defaults(LeaseOptions { ttl: Duration::from_secs(10), ..LeaseOptions::default() })
 ///     .observer(|event: &leasehold::event::Event<'_>| println!("{event:?}"))
 ///     .build()
 ///     .await?;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leasehold::LockName;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
+use leasehold::{LeaseOptions, LockName};
 use rustix::process::Signal;
 
 use super::values::{duration, lease_span, name, permits, span, ttl};
@@ -147,7 +147,7 @@ impl fmt::Display for Limit {
 }
 
 fn least(text: &str) -> Result<Limit, String> {
-    let span = lease_span(text, |options, span| options.min_hold = Some(span))?;
+    let span = lease_span(text, |it| LeaseOptions { min_hold: Some(it), ..Default::default() })?;
     Ok(Limit { option: "--min-hold", text: text.to_owned(), span })
 }
 

@@ -60,23 +60,22 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a ttl.
 pub(super) fn ttl(text: &str) -> Result<Duration, String> {
-    lease_span(text, |options, span| options.ttl = span)
+    lease_span(text, |ttl| LeaseOptions { ttl, ..LeaseOptions::default() })
 }
 
 /// Reads a span for an option of leases, and checks that it is within the bounds of that option.
 pub(super) fn lease_span(
     text: &str,
-    set: impl FnOnce(&mut LeaseOptions, Duration),
+    options: impl FnOnce(Duration) -> LeaseOptions,
 ) -> Result<Duration, String> {
-    let (mut options, span) = (LeaseOptions::default(), duration(text)?);
-    set(&mut options, span);
-    options.check().map_err(|refusal| refusal.to_string())?;
+    let span = duration(text)?;
+    options(span).check().map_err(|refusal| refusal.to_string())?;
     Ok(span)
 }
 
 /// Reads the span in which one run is enough.
 pub(super) fn once_per(text: &str) -> Result<Duration, String> {
-    lease_span(text, |options, span| options.once_per = Some(span))
+    lease_span(text, |span| LeaseOptions { once_per: Some(span), ..LeaseOptions::default() })
 }
 
 /// Reads an address with a port.

@@ -36,8 +36,7 @@ pub(crate) fn elect(args: &Elect) -> Outcome {
 
 /// Runs the command while leading. Without a command, leads until this process is asked to stop.
 fn stand(args: &Elect, value: &str) -> Outcome {
-    let mut options = LeaseOptions::default();
-    options.ttl = args.ttl;
+    let options = LeaseOptions { ttl: args.ttl, ..LeaseOptions::default() };
     options.check()?;
     let kill_after = args.end.kill_after(args.ttl)?;
     if let Some(program) = args.command.first() {

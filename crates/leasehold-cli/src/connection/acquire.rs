@@ -30,11 +30,13 @@ pub(crate) fn lease_options(
     kill_after: Duration,
     usual_label: Option<String>,
 ) -> Result<LeaseOptions, Failure> {
-    let mut options = LeaseOptions::default();
-    options.ttl = args.ttl;
-    options.min_hold = args.min_hold()?;
-    options.max_hold = args.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING);
-    options.label = args.label.clone().or(usual_label);
+    let options = LeaseOptions {
+        ttl: args.ttl,
+        min_hold: args.min_hold()?,
+        max_hold: args.max_hold.as_ref().map(|limit| limit.span + kill_after + ENDING),
+        label: args.label.clone().or(usual_label),
+        ..LeaseOptions::default()
+    };
     options.check()?;
     Ok(options)
 }

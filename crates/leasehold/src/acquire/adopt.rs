@@ -4,7 +4,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, Grant, Lease, LossReason, Reply, Result, StoreError, Take};
+use leasehold_core::{
+    Error, Grant, Lease, LeaseOptions, LossReason, Reply, Result, StoreError, Take,
+};
 
 use super::events::CallEvents;
 use super::request::{Asked, Limit, OwnAttempt};
@@ -18,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes over a lease. Only the first caller succeeds.
 pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
-    let options = (*keeper.defaults).clone().with_ttl(lease.ttl).with_once_per(None);
-    let options = Arc::new(options);
+    let defaults = (*keeper.defaults).clone();
+    let options = Arc::new(LeaseOptions { ttl: lease.ttl, once_per: None, ..defaults });
     options.check()?;
     lease.mode.check()?;
     keeper.store.bounds.check(options.ttl, options.least_validity())?;

@@ -52,7 +52,7 @@ async fn a_leader_is_told_how_its_leadership_ended() {
 #[tokio::test]
 async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
     let [client, other] = of_one_store().await;
-    let options = LeaseOptions::default().with_ttl(Duration::from_secs(5));
+    let options = LeaseOptions { ttl: Duration::from_secs(5), ..LeaseOptions::default() };
     let election = client.election("a").options(options);
     let leadership = election.campaign("one").await.unwrap();
     let mut observation = other.election("a").observe().await.unwrap();

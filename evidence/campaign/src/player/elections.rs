@@ -14,7 +14,8 @@ impl Player {
     /// Leads for a while, or asks for the leader.
     pub(super) async fn elect(&mut self) {
         let name = Plan::election(self.random.below(self.plan.elections));
-        let options = LeaseOptions::default().with_ttl(self.random.one_of(&self.plan.ttls));
+        let ttl = self.random.one_of(&self.plan.ttls);
+        let options = LeaseOptions { ttl, ..LeaseOptions::default() };
         let election = self.client().election(&name).options(options);
         let asked = now_ns();
         if self.plan.keeps && self.random.chance(40) {
