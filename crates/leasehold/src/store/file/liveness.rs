@@ -79,10 +79,9 @@ impl Liveness {
     pub(crate) fn files(&self, beginning: &str) -> io::Result<Vec<String>> {
         let entries = Dir::read_from(&self.directory)?;
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        let begins = |name: &io::Result<String>| {
-            name.as_ref().map_or(true, |name| name.starts_with(beginning))
-        };
-        names.filter(begins).collect()
+        let mut names = names.collect::<io::Result<Vec<String>>>()?;
+        names.retain(|name| name.starts_with(beginning));
+        Ok(names)
     }
 
     /// Registers a client that this process acts for. The caller holds the write lock, under which
@@ -92,13 +91,7 @@ impl Liveness {
         if let Some(known) = self.client(id) {
             return Ok(known);
         }
-        let name = id.to_string();
-        match self.make_pipe(&name) {
-            // The pipe exists if another store of this process acts for this client, too.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let pipe = self.open_pipe(&name)?;
+        let pipe = self.make_pipe(&id.to_string())?;
         let client = LocalClient { pipe, attempts: Mutex::default(), changed: Notify::new() };
         let client = Arc::new(client);
         self.clients.lock().insert(id, Arc::clone(&client));
@@ -156,15 +149,16 @@ impl Liveness {
         let _ = unlinkat(&self.directory, pipe, AtFlags::empty());
     }
 
-    /// Makes a pipe. The path is needed because not every system has mkfifoat(3).
-    pub(crate) fn make_pipe(&self, name: &str) -> io::Result<()> {
+    /// Makes a pipe and opens it. From then on, messages reach it, and its client counts as alive.
+    /// All users of the database get access to it.
+    pub(crate) fn make_pipe(&self, name: &str) -> io::Result<OwnedFd> {
         let mode = nix::sys::stat::Mode::from_bits_truncate(self.access.of_file().as_raw_mode());
-        Ok(nix::unistd::mkfifo(&self.side.join(name), mode)?)
-    }
-
-    /// Opens a pipe that this process has made. From then on, messages reach it, and its client
-    /// counts as alive. All users of the database get access to it.
-    pub(crate) fn open_pipe(&self, name: &str) -> io::Result<OwnedFd> {
+        // The path is needed because not every system has mkfifoat(3).
+        match nix::unistd::mkfifo(&self.side.join(name), mode) {
+            // Another store of this process acts for this client, too.
+            Ok(()) | Err(nix::Error::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let pipe = openat(&self.directory, name, flags, Mode::empty())?;
         self.access.give(&pipe)?;
@@ -188,20 +182,15 @@ impl Drop for Liveness {
 }
 
 impl LocalClient {
-    /// Records that an attempt holds or waits, and the clients whose deaths concern it.
-    pub(crate) fn keep(&self, attempt: u64, watched: Vec<ClientId>) {
-        let before = self.attempts.lock().insert(attempt, watched.clone());
-        if before.unwrap_or_default() != watched {
+    /// Records the clients whose deaths concern an attempt that holds or waits; with `None`, that
+    /// it does neither any more.
+    pub(crate) fn keep(&self, attempt: u64, watched: Option<Vec<ClientId>>) {
+        let mut attempts = self.attempts.lock();
+        let before = attempts.remove(&attempt).unwrap_or_default();
+        if before != *watched.as_deref().unwrap_or_default() {
             self.changed.notify_one();
         }
-    }
-
-    /// Records that an attempt neither holds nor waits any more.
-    pub(crate) fn end(&self, attempt: u64) {
-        let before = self.attempts.lock().remove(&attempt);
-        if !before.unwrap_or_default().is_empty() {
-            self.changed.notify_one();
-        }
+        attempts.extend(watched.map(|watched| (attempt, watched)));
     }
 
     /// The clients whose deaths concern this client.

@@ -70,17 +70,17 @@ fn reap_dead_clients(
 pub(crate) fn note(record: &Record, action: &Action, reply: &Reply, liveness: &Liveness) {
     let Some(id) = action.holder() else { return };
     let Some(client) = liveness.client(id.client) else { return };
-    if !may_be_left(action, reply) {
-        return client.end(id.attempt);
-    }
-    let Reply::Queued(place) = reply else { return client.keep(id.attempt, Vec::new()) };
+    let Reply::Queued(place) = reply else {
+        return client.keep(id.attempt, may_be_left(action, reply).then(Vec::new));
+    };
     let before = record.queue.range(..place.sequence).rev().take(LOOK_BOUND);
     let mut before = before.map(|(_, waiter)| waiter.request.id.client);
-    let watched: Vec<ClientId> = match before.find(|client| !liveness.is_dead(*client)) {
+    let mut watched: Vec<ClientId> = match before.find(|client| !liveness.is_dead(*client)) {
         Some(before) => vec![before],
         None => record.holders().into_iter().take(WATCH_BOUND).collect(),
     };
-    client.keep(id.attempt, watched.into_iter().filter(|client| *client != id.client).collect());
+    watched.retain(|client| *client != id.client);
+    client.keep(id.attempt, Some(watched));
 }
 
 /// Whether the attempt may still hold or wait after a reply. In case of doubt, returns true.

@@ -69,8 +69,7 @@ fn visit(liveness: &Liveness, beginning: &str, each: impl Fn(&OwnedFd)) -> io::R
 pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result<FileSubscription> {
     let number = RandomState::new().hash_one(name);
     let (file, hidden) = (format!("{}{number:016x}", mark(name)), format!("new-{number:016x}"));
-    liveness.make_pipe(&hidden)?;
-    let pipe = liveness.open_pipe(&hidden);
+    let pipe = liveness.make_pipe(&hidden);
     // The pipe gets its name once a listener reads it: before that, others would take it for the
     // pipe of a dead listener.
     let directory = liveness.directory();
