@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use crate::run::{Outcome, Run};
 
-/// How many programs run at the same time, and how many tests of each.
+/// How many programs run at the same time, and how many tests of the longest and of each other one.
+/// The longest waits for processes most of the time, and would go on alone.
 const PROGRAMS: usize = 4;
-const THREADS: &str = "3";
+const THREADS: [&str; 2] = ["5", "3"];
 
 /// The longest programs begin first, because little else runs while the last program runs.
 const LONGEST: [&str; 7] =
@@ -128,7 +129,7 @@ impl Job<'_> {
         let words = [&["--kill-after=30s", limit, &program.path][..], words].concat();
         let run = Run::program("timeout", &words).within(Path::new(&program.directory));
         let run = run.with("CARGO_MANIFEST_DIR", &program.directory);
-        let run = run.with("RUST_TEST_THREADS", THREADS);
+        let run = run.with("RUST_TEST_THREADS", THREADS[(program.target != LONGEST[0]) as usize]);
         let run = environment.iter().fold(run, |run, (name, value)| run.with(name, value));
         let begin = Instant::now();
         let (text, succeeded) = run.record()?;
