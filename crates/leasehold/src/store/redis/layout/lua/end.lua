@@ -14,7 +14,7 @@ if names == 1 and stays == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1]) and '1'
 end
 local replies, free, more = {}, {}, {}
-local values = redis.call('MGET', unpack(KEYS, 1, names))
+local values = names > 1 and redis.call('MGET', unpack(KEYS, 1, names)) or {}
 for at = 1, names do
   if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]

@@ -7,10 +7,10 @@ local function finish(gate, request, counter, prefix, stays)
   cool, done = tonumber(cool or 0), tonumber(done or 0)
   local attempt, state, rest = match(request, '^%S+'), read(gate)
   if state == 'd' then return 'x' end
-  local waited = leave(gate, request) == 1
   local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
+  local waited = not held and leave(gate, request) == 1
   local shared = state == 's' and end_share(gate, request) == 1
-  if held then call('DEL', gate) end
+  if held and closes == '1' then call('DEL', gate) end
   if closes == '1' then close(gate, attempt) end
   local token = held and state ~= 'r' and match(rest, '^%S+ (%d+)')
   if token and done > 0 then

@@ -181,13 +181,13 @@ local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
     local request, is_own = first[1], first[1] == own
     if not request then break end
     local attempt, what = match(request, '^(%S+) (%S+)')
-    local asked = call('HGET', gate .. ':w', attempt) or math.floor(first[2] / 1000)
-    if not is_own and asked + ASK + WINDOW < now_ms then
-      leave(gate, request)
-    elseif not fits(what, used, capacity) then
-      break
-    else
-      leave(gate, request)
+    local again = call('HGET', gate .. ':w', attempt)
+    local asked = again or math.floor(first[2] / 1000)
+    local is_there = is_own or asked + ASK + WINDOW >= now_ms
+    if is_there and not fits(what, used, capacity) then break end
+    call('ZREM', gate .. ':q', request)
+    if again then call('HDEL', gate .. ':w', attempt) end
+    if is_there then
       local token = draw(counter, is_own and ballot)
       local life = is_own and ttl or WINDOW
       used, capacity = grant(gate, request, token, life, is_own, used, capacity)
