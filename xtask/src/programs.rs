@@ -15,7 +15,7 @@ use crate::run::{Outcome, Run};
 /// How many programs run at the same time, and how many tests of the longest and of each other one.
 /// The longest waits for processes most of the time, and would go on alone.
 const PROGRAMS: usize = 4;
-const THREADS: [&str; 2] = ["5", "3"];
+const THREADS: [&str; 2] = ["4", "3"];
 
 /// The longest programs begin first, because little else runs while the last program runs.
 const LONGEST: [&str; 7] =
