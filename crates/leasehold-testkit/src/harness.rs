@@ -13,6 +13,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::Mode;
 use leasehold::{Client, Error, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Request, Take};
+use tokio::task::JoinHandle;
 
 use crate::Cluster;
 
@@ -151,6 +152,11 @@ pub fn apart(url: impl AsRef<str>) -> String {
 /// How often a node has refused something with this code since it was started.
 pub fn refusals(cluster: &Cluster, node: usize, code: &str) -> u64 {
     must(cluster.node(node).number("errorstats", &format!("errorstat_{code}:count=")))
+}
+
+/// Acquires a lock in a task.
+pub fn acquiring(lock: Lock) -> JoinHandle<leasehold::Result<Guard>> {
+    tokio::spawn(async move { lock.acquire().await })
 }
 
 /// Waits until the given number of waiters wait for a name.

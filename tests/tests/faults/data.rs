@@ -6,6 +6,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LossReason};
 use leasehold_core::model::Times;
+use leasehold_testkit::harness::acquiring;
 use leasehold_testkit::{RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
@@ -125,8 +126,7 @@ async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
     let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
     let client = connect(&scene.server.holder_url()).await;
     let guard = client.mutex(NAME).ttl(2 * SHORT).acquire().await.unwrap();
-    let lock = client.mutex(NAME).ttl(LONG);
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(client.mutex(NAME).ttl(LONG));
     scene.queued(1).await;
     scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
     assert_eq!(kind(soon(waiting).await.unwrap()), StoreErrorKind::Denied);
@@ -140,8 +140,7 @@ async fn c16_what_a_denied_user_dropped_is_gone_once_it_has_its_rights_again() {
     let client = connect(&scene.server.holder_url()).await;
     let held = client.mutex("b").ttl(LONG).acquire().await.unwrap();
     let guard = scene.take().await;
-    let lock = client.mutex(NAME).ttl(LONG);
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(client.mutex(NAME).ttl(LONG));
     scene.queued(1).await;
     scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
     assert_eq!(kind(soon(waiting).await.unwrap()), StoreErrorKind::Denied);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::event::Event;
 use leasehold::{Client, FencingToken, Guard, LossReason};
-use leasehold_testkit::harness::until;
+use leasehold_testkit::harness::{acquiring, until};
 use leasehold_testkit::{Data, RedisServer};
 use tokio::task::JoinHandle;
 
@@ -37,8 +37,7 @@ impl Line {
         let guard = soon(client.mutex(NAME).ttl(ttl).acquire()).await.unwrap();
         let mut line = Vec::new();
         for place in 1..=3 {
-            let lock = client.mutex(NAME).ttl(ttl);
-            line.push(tokio::spawn(async move { lock.acquire().await }));
+            line.push(acquiring(client.mutex(NAME).ttl(ttl)));
             let is_in_line = async || waiting.load(Ordering::Relaxed) == place;
             until("it stands in line", is_in_line).await;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::store::{Redis, Store};
 use leasehold::{LockName, LossReason};
 use leasehold_core::{Action, ClientId, End, HolderId, Message, Operation, Reply};
-use leasehold_testkit::harness::{request, until};
+use leasehold_testkit::harness::{acquiring, request, until};
 use leasehold_testkit::{RedisServer, fresh_number, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
@@ -38,8 +38,7 @@ async fn f2_a_subscriber_that_reads_too_slowly_costs_no_waiter_and_no_lease() {
     let scene = Scene::of(server.start().unwrap()).await;
     let first = scene.take().await;
     let kept = soon(scene.far.mutex("kept").ttl(LONG).acquire()).await.unwrap();
-    let lock = scene.far.mutex(NAME).ttl(LONG);
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(scene.far.mutex(NAME).ttl(LONG));
     scene.queued(1).await;
 
     scene.proxy.hold_messages(true);
@@ -65,8 +64,7 @@ async fn f2_a_subscriber_that_reads_too_slowly_costs_no_waiter_and_no_lease() {
 async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
     let scene = Scene::new().await;
     let first = scene.take().await;
-    let lock = scene.far.mutex(NAME).ttl(LONG);
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(scene.far.mutex(NAME).ttl(LONG));
     scene.queued(1).await;
     scene.proxy.lose_messages(true);
     first.release().await.unwrap();

@@ -10,6 +10,7 @@ use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
+use leasehold_testkit::harness::acquiring;
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 use leasehold_testkit::{harness::request, options_of};
 
@@ -31,8 +32,7 @@ async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
         let lost = scene.proxy.strike(1, Script::Draw, fault);
-        let lock = scene.far.mutex(NAME).ttl(LONG);
-        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        let acquiring = acquiring(scene.far.mutex(NAME).ttl(LONG));
         soon(lost.happened()).await;
         let granted = scene.tokens(NAME).await;
         let guard = soon(acquiring).await.unwrap().unwrap();
@@ -158,8 +158,7 @@ async fn b4_a_lost_reply_of_joining_gives_one_place() {
         let first = scene.take().await;
         let lost = scene.proxy.strike(1, Script::Take, fault);
         let again = scene.proxy.strike(2, Script::Take, Fault::RepeatRequest);
-        let lock = scene.far.mutex(NAME).ttl(LONG);
-        let waiting = tokio::spawn(async move { lock.acquire().await });
+        let waiting = acquiring(scene.far.mutex(NAME).ttl(LONG));
         soon(lost.happened()).await;
         soon(again.happened()).await;
         assert_eq!(scene.status(NAME).await.waiting, 1, "{fault:?}");

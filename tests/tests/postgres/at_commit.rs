@@ -7,7 +7,7 @@ use leasehold::fence::postgres::OVERTAKEN;
 use leasehold::store::Store as _;
 use leasehold::{Client, Guard};
 use leasehold_core::{Action, ClientId, HolderId, LockName, Operation, Reply};
-use leasehold_testkit::harness::{queued, request};
+use leasehold_testkit::harness::{acquiring, queued, request};
 
 use crate::Database;
 use crate::fence::{NAME, Transaction, World};
@@ -63,21 +63,6 @@ async fn a_rollback_leaves_the_lease_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_waiter_is_granted_what_a_commit_has_released_although_nobody_lets_go_of_the_guard() {
-    let Some(database) = Database::new() else { return };
-    let (client, other) = (database.client().await, database.client().await);
-    let guard = client.mutex(NAME).acquire().await.unwrap();
-    let waits = other.mutex(NAME);
-    let waiting = tokio::spawn(async move { waits.acquire().await });
-    queued(&other, NAME, 1).await;
-    let transaction = Transaction::begin(&database, "READ COMMITTED").await;
-    release(&transaction, &guard).await;
-    transaction.run("COMMIT").await;
-    let next = waiting.await.unwrap().unwrap();
-    assert!(next.token() > guard.token());
-}
-
-#[tokio::test]
 async fn who_asks_for_what_a_commit_has_just_released_is_granted_it_at_once() {
     let Some(database) = Database::new() else { return };
     let (client, store) = (database.client().await, crate::open(&database.url()).await);
@@ -98,8 +83,7 @@ async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_i
     let client = Client::builder().url(database.url()).slice(slice).build().await.unwrap();
     let other = database.client().await;
     let guard = client.mutex(NAME).acquire().await.unwrap();
-    let waits = other.mutex(NAME);
-    let waiting = tokio::spawn(async move { waits.acquire().await });
+    let waiting = acquiring(other.mutex(NAME));
     queued(&other, NAME, 1).await;
     let waits = client.mutex(NAME);
     let mut in_line = Box::pin(async move { waits.acquire().await });
@@ -109,8 +93,9 @@ async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_i
     release(&transaction, &guard).await;
     transaction.run("COMMIT").await;
     let next = waiting.await.unwrap().unwrap();
-    drop(guard);
     let token = next.token();
+    assert!(token > guard.token(), "although nobody lets go of the guard");
+    drop(guard);
     next.release().await.unwrap();
     let last = in_line.await.unwrap().unwrap();
     assert!(last.token() > token, "it has a lease that is over");

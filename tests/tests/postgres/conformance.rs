@@ -28,12 +28,8 @@ mod through_a_pooler {
     async fn make() -> Subject {
         match crate::pooled(1) {
             Some(servers) => {
-                let url = format!(
-                    "{}&connections=1&listen={}",
-                    servers.1.url(),
-                    crate::direct(&servers.0)
-                );
-                subject(url, servers).await
+                let (url, listen) = (servers.1.url(), crate::direct(&servers.0));
+                subject(format!("{url}&connections=1&listen={listen}"), servers).await
             }
             None => Subject::memory(),
         }

@@ -4,6 +4,7 @@
 use leasehold::store::{Finding, Level, examine};
 
 use crate::Database;
+use crate::roles::{role, url};
 
 /// The findings of one examination.
 pub(crate) struct Visit(Vec<Finding>);
@@ -30,10 +31,8 @@ async fn a_schema_that_is_missing_and_functions_that_a_role_may_not_call_are_nam
     missing.assert_found(Level::Ok, "clock", "agrees");
     database.client().await.close().await.unwrap();
     Visit::to(&database.url()).await.assert_found(Level::Ok, "rights", "of this release");
-    let role = format!("examined_{}", database.schema);
-    database.ask(&format!("CREATE ROLE {role} LOGIN"));
-    let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
-    let poor = Visit::to(&url).await;
+    let role = role(&database, "examined");
+    let poor = Visit::to(&url(&database, &role)).await;
     poor.assert_found(Level::Danger, "rights", "may not call boot_4, close_4");
     poor.assert_found(Level::Danger, "rights", &format!("--holder {role} --install"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::fence::postgres::{FENCE, OVERTAKEN, is_overtaken};
 use leasehold::{Client, FencingToken, Guard};
-use leasehold_testkit::harness::queued;
+use leasehold_testkit::harness::{acquiring, queued};
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 
@@ -116,8 +116,7 @@ async fn a_hold_ends_at_once_and_the_next_grant_waits_for_the_commit() {
             let status = world.other.admin().inspect(NAME).await.unwrap();
             assert!(status.holders.is_empty(), "{}: it has ended", world.level);
             world.assert_held_back().await;
-            let waits = world.other.mutex(NAME);
-            let waiting = tokio::spawn(async move { waits.acquire().await });
+            let waiting = acquiring(world.other.mutex(NAME));
             world.database.until("SELECT coalesce(record, '') ~ 'waits' FROM @.lease").await;
             transaction.run("UPDATE @.value SET value = value + 1; COMMIT").await;
             let next = waiting.await.unwrap().unwrap();
@@ -150,8 +149,7 @@ async fn a_hand_over_since_the_snapshot_is_noticed_and_waits_for_a_fenced_transa
     for (world, late) in World::each().await {
         for is_fenced in [false, true] {
             let (guard, token, transaction) = world.held().await;
-            let waits = world.other.mutex(NAME);
-            let waiting = tokio::spawn(async move { waits.acquire().await });
+            let waiting = acquiring(world.other.mutex(NAME));
             queued(&world.holder, NAME, 1).await;
             if is_fenced {
                 transaction.fence(token).await.unwrap();
@@ -164,8 +162,7 @@ async fn a_hand_over_since_the_snapshot_is_noticed_and_waits_for_a_fenced_transa
             }
             let next = waiting.await.unwrap().unwrap();
             if !is_fenced {
-                let code = transaction.fence(token).await.unwrap_err();
-                assert_eq!(code, late, "{}", world.level);
+                assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
             }
             next.release().await.unwrap();
         }
@@ -176,14 +173,10 @@ async fn a_hand_over_since_the_snapshot_is_noticed_and_waits_for_a_fenced_transa
 async fn renewals_and_the_fence_are_not_in_each_others_way() {
     for (world, _) in World::each().await {
         let (guard, token, transaction) = world.held().await;
-        for _ in 0..3 {
+        for _ in 0..4 {
             guard.renew().await.unwrap();
+            transaction.fence(token).await.unwrap();
         }
-        transaction.fence(token).await.unwrap();
-        for _ in 0..3 {
-            guard.renew().await.unwrap();
-        }
-        transaction.fence(token).await.unwrap();
         transaction.run("COMMIT").await;
         assert!(guard.is_held());
         world.assert_held_back().await;

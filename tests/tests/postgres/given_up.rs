@@ -25,18 +25,6 @@ struct Scene {
     sees: tokio_postgres::Client,
 }
 
-/// The number of sessions that clients of a server have begun, also of those that wait for their
-/// login. A process that only says whether there is TLS has no such title.
-fn sessions(server: &Postgres) -> usize {
-    let parent = server.process();
-    let children = must(fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")));
-    let titles = children.split_whitespace().map(|child| {
-        // A process may have ended meanwhile.
-        fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default()
-    });
-    titles.filter(|title| title.contains("[local]")).count()
-}
-
 impl Scene {
     async fn new() -> Option<Self> {
         let server = crate::server()?;
@@ -46,9 +34,16 @@ impl Scene {
         Some(Self { server, client, sees })
     }
 
-    /// The number of sessions but that which sees the server.
+    /// The number of sessions and of logins that wait, but for the session that sees the server. A
+    /// process that only says whether there is TLS has no such title.
     fn sessions(&self) -> usize {
-        sessions(&self.server) - 1
+        let parent = self.server.process();
+        let children = must(fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")));
+        let titles = children.split_whitespace().map(|child| {
+            // A process may have ended meanwhile.
+            fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default()
+        });
+        titles.filter(|title| title.contains("[local]")).count() - 1
     }
 
     async fn held(&self, name: &str) -> Guard {

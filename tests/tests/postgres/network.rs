@@ -111,9 +111,7 @@ async fn p4_a_holder_that_is_cut_off_is_told_before_another_is_let_in() {
     let Some(scene) = Scene::new().await else { return };
     let guard = scene.far.mutex(NAME).ttl(SHORT).acquire().await.unwrap();
     scene.proxy.swallow(true);
-    let near = scene.near.clone();
-    let waiting = tokio::spawn(async move { held(&near).await });
-    let next = soon(waiting).await.unwrap();
+    let next = soon(held(&scene.near)).await;
     assert!(!guard.is_held(), "two believe that they hold it");
     assert_eq!(guard.loss(), Some(LossReason::Expired));
     assert!(next.token() > guard.token());

@@ -43,8 +43,7 @@ async fn what_a_dead_holder_has_left_is_swept() {
         }
         std::mem::forget(guard);
     }
-    let over = "UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_4()";
-    database.ask(over);
+    database.ask("UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_4()");
     assert_eq!(database.ask("SELECT string_agg(name, ' ') FROM @.lease"), "held fenced");
     drop(fenced);
 }
@@ -67,12 +66,11 @@ async fn a_damaged_record_is_told_and_left_as_it_is() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
     let _held = database.client().await.mutex("a").acquire().await.unwrap();
-    database.ask("UPDATE @.lease SET hold = 'y'");
-    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Corrupt);
-    database.ask("UPDATE @.lease SET record = 'x'");
-    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Corrupt);
-    database.ask("UPDATE @.lease SET record = '99'");
-    assert_eq!(refused(client.mutex("a").acquire().await).kind(), StoreErrorKind::Version);
+    let (bad, other) = (StoreErrorKind::Corrupt, StoreErrorKind::Version);
+    for (set, kind) in [("hold = 'y'", bad), ("record = 'x'", bad), ("record = 99", other)] {
+        database.ask(&format!("UPDATE @.lease SET {set}"));
+        assert_eq!(refused(client.mutex("a").acquire().await).kind(), kind, "{set}");
+    }
     assert_eq!(database.ask("SELECT record FROM @.lease"), "99");
     client.mutex("b").acquire().await.unwrap().release().await.unwrap();
 }

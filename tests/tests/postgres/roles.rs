@@ -8,13 +8,13 @@ use leasehold::{Client, Error};
 use crate::Database;
 
 /// Makes a role that only this test has.
-fn role(database: &Database, what: &str) -> String {
+pub(crate) fn role(database: &Database, what: &str) -> String {
     let role = format!("{what}_{}", database.schema);
     database.ask(&format!("CREATE ROLE {role} LOGIN"));
     role
 }
 
-fn url(database: &Database, role: &str) -> String {
+pub(crate) fn url(database: &Database, role: &str) -> String {
     format!("{}&schema={}", database.server.url_as(role), database.schema)
 }
 
@@ -83,20 +83,12 @@ async fn neither_null_nor_what_is_no_name_passes_a_fence() {
     let client = database.client().await;
     let guard = client.mutex("a").acquire().await.unwrap();
     let token = guard.token().get();
-    let over = "the lease of";
+    let arguments = "'unused', NULL; 'a', NULL; NULL, NULL; NULL, T; '', T; E'a\\n', T; 'a', 0";
     for function in ["fence", "release_at_commit"] {
-        for (name, token) in [
-            ("'unused'", "NULL".to_owned()),
-            ("'a'", "NULL".to_owned()),
-            ("NULL", "NULL".to_owned()),
-            ("NULL", token.to_string()),
-            ("''", token.to_string()),
-            ("E'a\\n'", token.to_string()),
-            ("'a'", "0".to_owned()),
-        ] {
-            let sql = format!("SELECT {}.{function}({name}, {token})", database.schema);
+        for given in arguments.replace('T', &token.to_string()).split("; ") {
+            let sql = format!("SELECT {}.{function}({given})", database.schema);
             let refused = database.server.query(&sql).unwrap_err().to_string();
-            assert!(refused.contains(over), "{sql}: {refused}");
+            assert!(refused.contains("the lease of"), "{sql}: {refused}");
         }
     }
     // Nobody has the token from an error, and no client waits for a transaction on no name.
@@ -123,12 +115,8 @@ async fn a_schema_of_a_stranger_is_refused_before_anything_of_it_is_called() {
          DROP TABLE @.fallen; RETURN 3; END $$"
     );
     let still = "SELECT to_regclass('@.fallen') IS NOT NULL";
-    let owners = [
-        trap.as_str(),
-        // The schema is ours, and a function in it is not.
-        "ALTER SCHEMA @ OWNER TO postgres",
-    ];
-    for change in owners {
+    // At the second time, the schema is ours, and a function in it is not.
+    for change in [trap.as_str(), "ALTER SCHEMA @ OWNER TO postgres"] {
         database.ask(change);
         let refused = Client::connect(&database.url()).await.unwrap_err();
         denied(refused, &format!("belongs to {mallory}"));

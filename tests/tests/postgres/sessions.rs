@@ -7,7 +7,7 @@ use leasehold::election::Observed;
 use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
 use leasehold_testkit::fresh_number;
-use leasehold_testkit::harness::queued;
+use leasehold_testkit::harness::{acquiring, queued};
 
 use crate::Database;
 
@@ -72,8 +72,7 @@ async fn through_a_pooler_nothing_is_heard_and_that_is_said_once() {
     let client = Client::builder().store(store).build().await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
     let other = Client::connect(&bouncer.url()).await.unwrap();
-    let waits = other.mutex("a");
-    let waiting = tokio::spawn(async move { waits.acquire().await });
+    let waiting = acquiring(other.mutex("a"));
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
@@ -100,8 +99,7 @@ async fn frequent_requests_need_no_general_step() {
             // Both listen now, which begins in a general step.
             database.ask("ALTER FUNCTION @.open_4 RENAME TO gone");
         }
-        let lock = clients[number % 2].mutex("a");
-        let waiting = tokio::spawn(async move { lock.acquire().await });
+        let waiting = acquiring(clients[number % 2].mutex("a"));
         queued(&clients[0], "a", 1).await;
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();

@@ -13,15 +13,9 @@ use crate::faults::{NAME, TTL, assert_still_held, fence, held, is_taken, server}
 use crate::installed;
 use crate::quarantine::{assert_quarantined, tried};
 
-/// A primary that has died, a standby that was promoted in its place, and the URL of both.
-struct Forgetful {
-    url: String,
-    promoted: Postgres,
-    _died: Postgres,
-}
-
-/// Takes a lease that no standby learns of, and promotes a standby.
-async fn forget_a_grant(options: &str) -> Option<(Forgetful, Guard)> {
+/// Takes a lease that no standby learns of, and promotes the standby. Returns the URL of both, the
+/// new primary, and the old one, which has died.
+async fn forget_a_grant(options: &str) -> Option<(Guard, String, [Postgres; 2])> {
     let mut primary = server()?;
     let client = Client::connect(&primary.url()).await.unwrap();
     client.mutex(NAME).ttl(TTL).acquire().await.unwrap().release().await.unwrap();
@@ -34,7 +28,7 @@ async fn forget_a_grant(options: &str) -> Option<(Forgetful, Guard)> {
     let forgotten = held(&holder).await;
     primary.kill9().unwrap();
     must(standby.query("SELECT pg_promote()"));
-    Some((Forgetful { url, promoted: standby, _died: primary }, forgotten))
+    Some((forgotten, url, [standby, primary]))
 }
 
 /// The URL for a standby that has all grants: there is nothing to wait for.
@@ -51,14 +45,14 @@ async fn until(server: &Postgres, sql: &str) {
 
 #[tokio::test]
 async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_else_is_let_in() {
-    let Some((servers, guard)) = forget_a_grant("quarantine=on").await else { return };
-    let other = Client::connect(&servers.url).await.unwrap();
+    let Some((guard, url, [new, _old])) = forget_a_grant("quarantine=on").await else { return };
+    let other = Client::connect(&url).await.unwrap();
     assert_quarantined(other.mutex(NAME).try_acquire().await);
     assert_quarantined(other.mutex("another").try_acquire().await);
     assert_still_held(&guard).await;
-    assert_eq!(fence(&servers.promoted, &guard).await, Ok(()));
+    assert_eq!(fence(&new, &guard).await, Ok(()));
     let left = "SELECT grants_from_us > leasehold.clock_4() + 90000000 FROM leasehold.boot";
-    until(&servers.promoted, left).await; // as long as the lease, which is longer than `on`
+    until(&new, left).await; // as long as the lease, which is longer than `on`
     assert!(other.admin().end_quarantine().await.unwrap());
     assert!(is_taken(&other).await, "what was taken back is held");
     assert!(other.mutex("another").try_acquire().await.unwrap().is_some());
@@ -67,24 +61,24 @@ async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_
 
 #[tokio::test]
 async fn p2_a_quarantine_goes_on_behind_a_crash() {
-    let Some((mut servers, _guard)) = forget_a_grant("quarantine=on").await else { return };
-    let other = Client::connect(&servers.url).await.unwrap();
+    let Some((_it, url, [mut new, _old])) = forget_a_grant("quarantine=on").await else { return };
+    let other = Client::connect(&url).await.unwrap();
     assert_quarantined(other.mutex("another").try_acquire().await);
-    servers.promoted.kill9().unwrap();
-    servers.promoted.restart().unwrap();
+    new.kill9().unwrap();
+    new.restart().unwrap();
     assert_quarantined(tried(&other, "another").await);
 }
 
 #[tokio::test]
 async fn p2_without_a_quarantine_another_is_let_in_with_a_greater_token_and_one_of_them_writes() {
-    let Some((servers, forgotten)) = forget_a_grant("quarantine=off").await else { return };
-    let other = Client::connect(&servers.url).await.unwrap();
+    let Some((lost, url, [new, _old])) = forget_a_grant("quarantine=off").await else { return };
+    let other = Client::connect(&url).await.unwrap();
     let next = other.mutex(NAME).ttl(TTL).acquire().await.unwrap();
-    assert!(next.token() > forgotten.token(), "two hold, and tokens grow");
-    assert_eq!(fence(&servers.promoted, &next).await, Ok(()));
-    let refused = fence(&servers.promoted, &forgotten).await.unwrap_err();
+    assert!(next.token() > lost.token(), "two hold, and tokens grow");
+    assert_eq!(fence(&new, &next).await, Ok(()));
+    let refused = fence(&new, &lost).await.unwrap_err();
     assert_eq!(refused, leasehold::fence::postgres::OVERTAKEN, "and only one of them writes");
-    assert!(matches!(forgotten.renew().await, Err(Error::Lost { .. })));
+    assert!(matches!(lost.renew().await, Err(Error::Lost { .. })));
 }
 
 #[tokio::test]
@@ -96,8 +90,7 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
     let synchronous = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
     until(&primary, synchronous).await;
     let guard = held(&client).await;
-    let visit = Visit::to(&primary.url()).await;
-    visit.assert_found(Level::Ok, "replicas", "waits for: 1");
+    Visit::to(&primary.url()).await.assert_found(Level::Ok, "replicas", "waits for: 1");
     must(standby.query("SELECT pg_promote()"));
     let at_the_new = Client::connect(&without_quarantine(&standby.url())).await.unwrap();
     assert!(is_taken(&at_the_new).await, "it has what the old one has granted");
@@ -123,10 +116,8 @@ async fn p11_a_standby_is_passed_over_and_named_and_the_one_that_is_promoted_is_
     let url = without_quarantine(&standby.url_with(&primary));
     let other = Client::connect(&url).await.unwrap();
     assert!(is_taken(&other).await);
-    let visit = Visit::to(&url).await;
-    visit.assert_found(Level::Warning, "replicas", "leave quarantine=off out");
-    let visit = Visit::to(&primary.url()).await;
-    visit.assert_found(Level::Ok, "replicas", "standbys: 1");
+    Visit::to(&url).await.assert_found(Level::Warning, "replicas", "leave quarantine=off out");
+    Visit::to(&primary.url()).await.assert_found(Level::Ok, "replicas", "standbys: 1");
     let position = must(primary.query("SELECT pg_current_wal_flush_lsn()"));
     let behind = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
     until(&standby, &behind).await;

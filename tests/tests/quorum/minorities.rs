@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::soon;
+use leasehold_testkit::harness::{acquiring, soon};
 use leasehold_testkit::must;
 
 use crate::fleet::{Fleet, name};
@@ -157,8 +157,7 @@ async fn h2_a_waiter_is_served_once_a_majority_is_back() {
     drop(must(client.mutex("warm").try_acquire().await));
     must(fleet.servers[0].kill9());
     must(fleet.servers[1].kill9());
-    let lock = client.mutex("patient");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(client.mutex("patient"));
     must(fleet.servers[1].restart(Data::Dropped));
     let guard = must(must(soon(waiting).await));
     must(guard.release().await);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::Redis;
 use leasehold::{Client, Error, FencingToken, Lock, LockName};
-use leasehold_testkit::harness::{PATIENCE, soon};
+use leasehold_testkit::harness::{PATIENCE, acquiring, soon};
 use leasehold_testkit::{RedisServer, must};
 
 use crate::fleet::{Fleet, url};
@@ -143,8 +143,7 @@ async fn one_that_refuses_beside_one_that_is_away_is_waited_out() {
     drop(must(client.mutex("warm").try_acquire().await));
     must(fleet.servers[0].command::<()>("CONFIG SET maxmemory 1"));
     must(fleet.servers[1].kill9());
-    let lock = client.mutex("patient");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let waiting = acquiring(client.mutex("patient"));
     let tried = soon(client.mutex("another").try_acquire()).await;
     assert!(tried.as_ref().is_err_and(is_no_quorum), "{tried:?}");
     assert!(!waiting.is_finished());

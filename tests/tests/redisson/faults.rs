@@ -2,7 +2,7 @@
 //! lease, servers fail over, slots move, scripts are forgotten.
 
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::{loss, until};
+use leasehold_testkit::harness::{acquiring, loss, until};
 use leasehold_testkit::{Cluster, Proxy, RedisServer, SentinelFleet, Worker, must};
 
 use super::beside::{MINUTE, Pair, WATCHDOG};
@@ -17,8 +17,7 @@ async fn a_message_that_is_lost_costs_ours_a_second_and_theirs_no_more_than_the_
     let Some(mut java) = far.in_resp3().jvm(WATCHDOG) else { return };
     let client = far.client().await;
     java.ask("acquire lock 60000", "acquired");
-    let lock = client.mutex(NAME).ttl(WATCHDOG);
-    let waits = tokio::spawn(async move { lock.acquire().await });
+    let waits = acquiring(client.mutex(NAME).ttl(WATCHDOG));
     java.ask("release", "released");
     let guard = must(must(waits.await));
     java.tell("acquire lock 0");

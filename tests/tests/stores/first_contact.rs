@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::store::Memory;
 use leasehold::{Client, Error};
 use leasehold_core::{FakeClock, StoreErrorKind};
+use leasehold_testkit::harness::acquiring;
 use leasehold_testkit::{Faults, Faulty, Proxy, RedisServer};
 use tokio::task::yield_now;
 
@@ -35,8 +36,7 @@ async fn newcomer(clock: &FakeClock) -> (Client, Faulty) {
 async fn a_store_that_was_never_reached_is_waited_for_as_one_that_was() {
     let clock = FakeClock::new();
     let (client, store) = newcomer(&clock).await;
-    let lock = client.mutex("a");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = acquiring(client.mutex("a"));
     pass(&clock, LONG).await;
     assert!(!waiter.is_finished());
     store.heal();
@@ -68,8 +68,7 @@ async fn a_limit_ends_the_wait_for_a_store_that_was_never_reached() {
 async fn a_closed_client_does_not_wait_for_a_store_that_was_never_reached() {
     let clock = FakeClock::new();
     let (client, _store) = newcomer(&clock).await;
-    let lock = client.mutex("a");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = acquiring(client.mutex("a"));
     pass(&clock, Duration::from_secs(5)).await;
     let closing = tokio::spawn(client.close());
     pass(&clock, Duration::from_secs(5)).await;

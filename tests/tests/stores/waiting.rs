@@ -6,7 +6,7 @@ use leasehold::error::{StoreError, StoreErrorKind as Kind};
 use leasehold::event::Event;
 use leasehold::store::File;
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::soon;
+use leasehold_testkit::harness::{acquiring, soon};
 use leasehold_testkit::{RedisServer, must};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -52,8 +52,7 @@ async fn who_waits_for_the_end_of_a_quarantine_is_told_so_meanwhile_and_at_the_l
     let limited = client.mutex("a").acquire_within(Duration::from_secs(1)).await;
     let Err(Error::Store(error)) = limited else { panic!("{limited:?}") };
     assert_eq!(error.kind(), Kind::Quarantined);
-    let lock = client.mutex("b");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = acquiring(client.mutex("b"));
     until(&mut told, Told::Delayed(Kind::Quarantined)).await;
     must(client.admin().end_quarantine().await);
     drop(must(must(waiter.await)));
