@@ -18,47 +18,35 @@ pub(crate) fn outcome(reply: &Reply) -> Option<Result<(), LossReason>> {
 
 /// The error if the store refuses a request for this name and mode.
 pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
-    let (kind, why) = match refusal {
-        Refusal::Ballot => (
-            StoreErrorKind::Unsupported,
+    let kind = match refusal {
+        Refusal::Mismatch { .. } => StoreErrorKind::Mismatch,
+        Refusal::QueueFull => StoreErrorKind::Full,
+        Refusal::Damaged => StoreErrorKind::Corrupt,
+        Refusal::Version { .. } => StoreErrorKind::Version,
+        _ => StoreErrorKind::Unsupported,
+    };
+    let why = match refusal {
+        Refusal::Ballot => {
             "the token that was proposed is far ahead of the store's clock: set the clocks right"
-                .to_owned(),
-        ),
-        Refusal::Mismatch { capacity: LOCK_CAPACITY } => (
-            StoreErrorKind::Mismatch,
-            "the name is in use as a mutex or read/write lock: use another name".to_owned(),
-        ),
-        Refusal::Mismatch { capacity } => (
-            StoreErrorKind::Mismatch,
-            match mode {
-                Mode::Permits { .. } => format!(
-                    "the name is in use as a semaphore of {capacity}, and {} were asked for: wait \
-                     for it, or use the same capacity everywhere",
-                    asked_for(mode)
-                ),
-                _ => format!("the name is in use as a semaphore of {capacity}: use another name"),
-            },
-        ),
-        Refusal::QueueFull => {
-            (StoreErrorKind::Full, "the queue for the name is full: try later".to_owned())
         }
-        Refusal::Weight => {
-            (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))
+        Refusal::Mismatch { capacity: LOCK_CAPACITY } => {
+            "the name is in use as a mutex or read/write lock: use another name"
         }
-        Refusal::Damaged => (
-            StoreErrorKind::Corrupt,
-            "the name's record is damaged: `leasehold doctor` says how to mend it".to_owned(),
-        ),
-        Refusal::Version { found } => (
-            StoreErrorKind::Version,
-            format!(
-                "the name's record has version {found}: use one release of leasehold everywhere"
+        Refusal::Mismatch { capacity } => match mode {
+            Mode::Permits { .. } => &format!(
+                "the name is in use as a semaphore of {capacity}, and {} were asked for: wait for \
+                 it, or use the same capacity everywhere",
+                asked_for(mode)
             ),
+            _ => &format!("the name is in use as a semaphore of {capacity}: use another name"),
+        },
+        Refusal::QueueFull => "the queue for the name is full: try later",
+        Refusal::Weight => &format!("{} can never be granted", asked_for(mode)),
+        Refusal::Damaged => "the name's record is damaged: `leasehold doctor` says how to mend it",
+        Refusal::Version { found } => &format!(
+            "the name's record has version {found}: use one release of leasehold everywhere"
         ),
-        _ => (
-            StoreErrorKind::Unsupported,
-            "the store refuses the request for a reason of a later release of leasehold".to_owned(),
-        ),
+        _ => "the store refuses the request for a reason of a later release of leasehold",
     };
     StoreError::new(kind, format!("{name}: {why}"))
 }

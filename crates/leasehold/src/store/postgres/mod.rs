@@ -35,7 +35,6 @@ use leasehold_core::{
 };
 use tokio::time::{Instant, sleep};
 
-use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
@@ -80,7 +79,8 @@ struct Shared {
     thin: Thin,
     inboxes: Inboxes,
     warnings: Arc<Warnings>,
-    upkeep: Arc<Upkeep>,
+    /// Whether the store was used since the last chores.
+    is_used: AtomicBool,
 }
 
 debug_as!(Postgres => |it, f| {
@@ -108,7 +108,7 @@ impl Postgres {
     ///
     /// # Cost
     ///
-    /// Six round trips, or two more with TLS; seven more if it installs the schema.
+    /// Ten round trips, or two more with TLS; seven more if it installs the schema.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let store = Self::closed(options)?;
         let opened = store.clone();
@@ -116,12 +116,11 @@ impl Postgres {
             let Shared { sessions, warnings, settings, .. } = &*opened.shared;
             sessions.connect(settings).await?;
             schema::prepare(sessions).await?;
-            sessions.ask_boot(Duration::ZERO, false).await?;
             warnings.add_trouble(doctor::of_server(sessions, settings).await?);
             Ok(())
         }))
         .await?;
-        let chores = chores::work(Arc::downgrade(&store.shared.upkeep));
+        let chores = chores::work(Arc::downgrade(&store.shared));
         background::spawn(&SystemClock::new(), Box::pin(chores))?;
         Ok(store)
     }
@@ -149,9 +148,8 @@ impl Postgres {
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
         let thin = Thin::new(sessions.clone());
-        let upkeep = Upkeep { sessions: sessions.clone(), is_used: AtomicBool::new(false) };
-        let upkeep = Arc::new(upkeep);
-        let shared = Shared { settings, sessions, thin, inboxes, warnings, upkeep };
+        let is_used = AtomicBool::new(false);
+        let shared = Shared { settings, sessions, thin, inboxes, warnings, is_used };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -182,10 +180,10 @@ impl Drop for Postgres {
 
 impl Shared {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.upkeep.is_used.store(true, Ordering::Relaxed);
+        self.is_used.store(true, Ordering::Relaxed);
         // The quarantine must outlast the lease.
         if let Some(longest) = self.sessions.boot.longer(&operation) {
-            self.sessions.ask_boot(longest, false).await?;
+            self.sessions.ask_boot(Some(longest)).await?;
         }
         match operation {
             Operation::Keep(leases) => self.keep(leases).await,
@@ -312,8 +310,7 @@ impl Store for Postgres {
             let shared = self.shared()?;
             let is_kept = shared.settings.quarantine().is_some();
             if is_kept {
-                let ending = async move { shared.sessions.ask_boot(Duration::ZERO, true).await };
-                on_keeper(Box::pin(ending)).await?;
+                on_keeper(Box::pin(async move { shared.sessions.ask_boot(None).await })).await?;
             }
             Ok(is_kept)
         })

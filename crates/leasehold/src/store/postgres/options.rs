@@ -169,6 +169,7 @@ impl PostgresOptions {
         tls::check(&self.files(), self.tls_config.is_some(), off)?;
         let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
+        let is_schema = begins && self.schema.chars().all(is_of_schema);
         options::refuse([
             (self.servers.is_empty(), "there is no host: write postgres://USER@HOST[:PORT]"),
             (self.login.user.is_none(), "there is no user: write postgres://USER[:PASSWORD]@HOST"),
@@ -177,9 +178,7 @@ impl PostgresOptions {
                 "`connections` is out of range: give 1 to 64",
             ),
             (
-                !begins
-                    || self.schema.len() > MAX_SCHEMA_BYTES
-                    || !self.schema.chars().all(is_of_schema),
+                !is_schema || self.schema.len() > MAX_SCHEMA_BYTES,
                 "`schema` has at most 63 small letters, digits and `_`, and begins with no digit",
             ),
             (

@@ -22,21 +22,6 @@ const MOST_TRIES: u32 = 5;
 const OPEN: &str = "SELECT * FROM leasehold.open_4($1)";
 const CLOSE: &str = "SELECT leasehold.close_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-/// The reason for which a try has failed and written nothing.
-enum Failed {
-    /// A fenced transaction is open for the name.
-    HeldBack,
-    /// No client has checked whether the server has forgotten anything.
-    NotLooked,
-    With(StoreError),
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Self::With(error)
-    }
-}
-
 /// Applies an action. Returns the answer and the messages to send.
 pub(crate) async fn apply(
     sessions: &Sessions,
@@ -47,16 +32,10 @@ pub(crate) async fn apply(
     loop {
         tries += 1;
         match try_to(sessions, name, action, held_back).await {
-            Ok(done) => return Ok(done),
-            Err(Failed::HeldBack) if !held_back => held_back = true,
-            Err(Failed::HeldBack) => {
-                return Err(held_back::refusal(sessions, name).await);
-            }
-            Err(Failed::NotLooked) if tries < MOST_TRIES => {
-                sessions.ask_boot(Duration::ZERO, false).await?;
-            }
-            Err(Failed::NotLooked) => return Err(damaged("the row in the table `boot`")),
-            Err(Failed::With(error)) => {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) if held_back => return Err(held_back::refusal(sessions, name).await),
+            Ok(None) => held_back = true,
+            Err(error) => {
                 let may_pass = sessions.may_repeat(&error) && !error.may_have_executed();
                 if tries == MOST_TRIES || !may_pass {
                     return Err(error);
@@ -66,41 +45,49 @@ pub(crate) async fn apply(
     }
 }
 
+/// Does a step; `None` if a fenced transaction of the name is open, and nothing is written. If it
+/// fails, what it has begun is rolled back.
 async fn try_to(
     sessions: &Sessions,
     name: &LockName,
     action: &Action,
     held_back: bool,
-) -> Result<(Answer, Vec<Addressed>), Failed> {
-    let taken = sessions.take().await?;
-    let values = values![TEXT name.as_str()];
-    let (begun, rows) = tokio::join!(taken.batch(&sessions.boot.begin), taken.query(OPEN, &values));
-    begun?;
-    let rows = rows?;
-    let row = rows.first().ok_or_else(|| damaged("an answer"))?;
-    let left = sessions.boot.left(row.get("grants_from_us"), row.get(0));
-    let in_quarantine = left.is_some_and(|left| !left.is_zero());
-    if left.is_none() || in_quarantine && is_newcomer(action) {
+) -> Result<Option<(Answer, Vec<Addressed>)>, StoreError> {
+    let (taken, boot, values) =
+        (sessions.take().await?, &sessions.boot, values![TEXT name.as_str()]);
+    let open = async || {
+        let (begun, rows) = tokio::join!(taken.batch(&boot.begin), taken.query(OPEN, &values));
+        begun?;
+        let row = rows?.into_iter().next().ok_or_else(|| damaged("an answer"))?;
+        Ok::<_, StoreError>((boot.left(&row), row))
+    };
+    let mut opened = open().await?;
+    if opened.0.is_none() {
+        // No client has checked whether the server has forgotten anything.
         taken.batch("ROLLBACK").await?;
-        let refusal = left.map(|left| boot::refusal(taken.server(), left));
-        taken.give_back();
-        return Err(refusal.map_or(Failed::NotLooked, Failed::With));
+        boot.ask(&taken, Some(Duration::ZERO)).await?;
+        opened = open().await?;
+    }
+    let (Some(left), row) = opened else { return Err(damaged("the row in the table `boot`")) };
+    let in_quarantine = !left.is_zero();
+    // A waiter may ask, so that it keeps its place, and so may a caller who has the lease.
+    let is_new = matches!(action, Action::Take(Take { place: None, from: None, claim: None, .. }));
+    if in_quarantine && is_new {
+        return Err(boot::refusal(taken.server(), left));
     }
     let rules = Rules { held_back, in_quarantine, ..Rules::USUAL };
     let counter = u64::try_from(row.get::<_, i64>("counter")).map_err(|_| damaged("a number"))?;
-    let change = Change::of(name, row, (rules, counter), action)?;
+    let change = Change::of(name, &row, (rules, counter), action)?;
+    let mut is_closed = true;
     if change.record == change.before {
         // The row of a new name goes, too.
         taken.batch("ROLLBACK").await?;
     } else {
         let is_flushed = change.grants() == Some(true) || is_flushed(action, &change.answer.reply);
-        if !close(&taken, (name, row), &change, is_flushed).await? {
-            taken.give_back();
-            return Err(Failed::HeldBack);
-        }
+        is_closed = close(&taken, (name, &row), &change, is_flushed).await?;
     }
     taken.give_back();
-    Ok((change.answer, change.messages))
+    Ok(is_closed.then_some((change.answer, change.messages)))
 }
 
 /// Writes the change and commits. False if the name is held back, and nothing is written.
@@ -148,12 +135,6 @@ pub(crate) async fn look(
         status.held_back = held_back::find(sessions, name).await;
     }
     Ok(answer)
-}
-
-/// Whether an action asks for a lease that its caller does not have. A waiter may ask in a
-/// quarantine, so that it keeps its place.
-fn is_newcomer(action: &Action) -> bool {
-    matches!(action, Action::Take(Take { place: None, from: None, claim: None, .. }))
 }
 
 /// What an action changes in a row, and its answer.

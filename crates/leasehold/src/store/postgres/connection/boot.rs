@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{Operation, StoreError, StoreErrorKind};
+use tokio_postgres::Row;
 
 use super::Taken;
 use crate::mutex::Mutex;
@@ -46,9 +47,11 @@ impl Boot {
 
     /// For how long nothing new is granted, as a step has read it. `None` if no client has asked
     /// yet what is forgotten.
-    pub(crate) fn left(&self, row: Option<i64>, now_us: i64) -> Option<Duration> {
-        let from_us = if self.is_guarded { row? } else { 0 };
-        Some(Duration::from_micros(u64::try_from(from_us - now_us).unwrap_or(0)))
+    pub(crate) fn left(&self, row: &Row) -> Option<Duration> {
+        let from_us: Option<i64> = row.get("grants_from_us");
+        let from_us = if self.is_guarded { from_us? } else { 0 };
+        let left_us = u64::try_from(from_us - row.get::<_, i64>("now_us"));
+        Some(Duration::from_micros(left_us.unwrap_or(0)))
     }
 
     /// The ttl of an operation, if it is longer than all that were reported to the database.
@@ -69,28 +72,21 @@ impl Boot {
         left.filter(|left| self.is_guarded && !left.is_zero())
     }
 
-    /// Asks whether anything is forgotten, for leases of this length. An operator may declare that
-    /// nothing is forgotten.
-    pub(super) async fn ask(
-        &self,
-        taken: &Taken,
-        longest: Duration,
-        is_over: bool,
-    ) -> Result<(), StoreError> {
+    /// Asks whether anything is forgotten, for leases of this length; `None` if an operator says
+    /// that nothing is.
+    pub(crate) async fn ask(&self, on: &Taken, span: Option<Duration>) -> Result<(), StoreError> {
         if !self.is_guarded {
             return Ok(());
         }
-        let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
-        let span = i64::try_from(longest_us).unwrap_or(i64::MAX);
-        let values = values![INT8 span, BOOL is_over];
+        let longest_us = span.map_or(0, micros).max(self.longest_us.load(Ordering::Relaxed));
+        let (longest, is_over) = (i64::try_from(longest_us).unwrap_or(i64::MAX), span.is_none());
+        let values = values![INT8 longest, BOOL is_over];
         let asked = Instant::now();
-        taken.batch(&self.begin).await?;
-        let rows = taken.query("SELECT * FROM leasehold.boot_4($1, $2)", &values).await?;
-        taken.batch("COMMIT").await?;
+        on.batch(&self.begin).await?;
+        let rows = on.query("SELECT * FROM leasehold.boot_4($1, $2)", &values).await?;
+        on.batch("COMMIT").await?;
         self.longest_us.fetch_max(longest_us, Ordering::Relaxed);
-        let left: i64 = rows.first().map_or(0, |row| row.get::<_, i64>(1) - row.get::<_, i64>(0));
-        let left = u64::try_from(left).unwrap_or(0);
-        *self.pause.lock() = Some((asked, Duration::from_micros(left)));
+        *self.pause.lock() = rows.first().and_then(|row| Some((asked, self.left(row)?)));
         Ok(())
     }
 }

@@ -98,9 +98,8 @@ impl Dialer {
         let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
         // If several servers failed, a refused login says more than a server that cannot be reached
         // or is no primary.
-        let last = failures.pop().unwrap_or_else(StoreError::unknown_request);
-        let worst = failures.into_iter().find(|failure| !failure.kind().is_outage());
-        let worst = worst.unwrap_or(last);
+        let worst = failures.iter().find(|failure| !failure.kind().is_outage());
+        let worst = worst.or(failures.last()).cloned().unwrap_or_else(StoreError::unknown_request);
         Err(StoreError::new(worst.kind(), all.join("; ")).with_source(worst))
     }
 

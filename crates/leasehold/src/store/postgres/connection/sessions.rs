@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
@@ -72,7 +72,7 @@ impl Sessions {
         };
         let mut taken = taken?;
         if !taken.session()?.is_asked {
-            match self.boot.ask(&taken, Duration::ZERO, false).await {
+            match self.boot.ask(&taken, Some(Duration::ZERO)).await {
                 // A later step reports this.
                 Err(error)
                     if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied =>
@@ -89,25 +89,18 @@ impl Sessions {
     async fn rested_or_new(&self, give_up: Instant) -> Result<Taken, StoreError> {
         let place = Arc::clone(&self.shared.places).acquire_owned().await;
         let place = place.map_err(|_| StoreError::unknown_request())?; // it is never closed
-        let taken =
-            |session, place| Taken { seat: Some((session, place)), of: self.clone(), give_up };
-        let rested = || self.shared.resting.lock().pop();
+        let (of, rested) = (self.clone(), || self.shared.resting.lock().pop());
         while let Some((session, _)) = rested() {
             if !session.client.is_closed() {
-                return Ok(taken(session, place));
+                return Ok(Taken { seat: Some((session, place)), of, give_up });
             }
         }
         // The session is opened to the end, although the caller may give up.
-        let (sender, receiver) = oneshot::channel();
-        let (shared, schema) = (Arc::clone(&self.shared), self.schema.clone());
-        tokio::spawn(async move {
-            let opened = shared.open(&schema).await.map(|session| (session, place));
-            if let Err(Ok((session, _place))) = sender.send(opened) {
-                shared.rest(session);
-            }
+        let opening = tokio::spawn(async move {
+            let session = of.shared.open(&of.schema).await?;
+            Ok(Taken { seat: Some((session, place)), of, give_up })
         });
-        let opened = receiver.await.map_err(|_| StoreError::unknown_request())?;
-        opened.map(|(session, place)| taken(session, place))
+        opening.await.map_err(|_| StoreError::unknown_request())?
     }
 
     /// Closes the sessions that have rested for at least this long; with zero, all.
@@ -126,28 +119,29 @@ impl Sessions {
 
     /// Runs a single statement that does no harm if it runs twice.
     pub(crate) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Rows {
-        match self.take().await?.once(sql, values).await {
-            Err(error) if self.may_repeat(&error) => self.take().await?.once(sql, values).await,
-            done => done,
-        }
+        self.repeat(|| async { self.take().await?.once(sql, values).await }).await
     }
 
-    /// Asks whether the server has forgotten anything. An operator may declare that nothing was
-    /// forgotten.
-    pub(crate) async fn ask_boot(
-        &self,
-        longest: Duration,
-        is_over: bool,
-    ) -> Result<(), StoreError> {
-        let ask = async || {
+    /// Asks whether the server has forgotten anything, for leases of this length; `None` if an
+    /// operator declares that it has not.
+    pub(crate) async fn ask_boot(&self, span: Option<Duration>) -> Result<(), StoreError> {
+        self.repeat(|| async {
             let taken = self.take().await?;
-            self.boot.ask(&taken, longest, is_over).await?;
+            self.boot.ask(&taken, span).await?;
             taken.give_back();
             Ok(())
-        };
+        })
+        .await
+    }
+
+    /// Does what does no harm twice, at most twice.
+    async fn repeat<T, A: Future<Output = Result<T, StoreError>>>(
+        &self,
+        ask: impl Fn() -> A,
+    ) -> Result<T, StoreError> {
         match ask().await {
             Err(error) if self.may_repeat(&error) => ask().await,
-            asked => asked,
+            done => done,
         }
     }
 }

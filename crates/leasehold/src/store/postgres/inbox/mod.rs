@@ -36,7 +36,6 @@ const NOTIFY: &str = "SELECT pg_notify(channel, payload) \
 pub(crate) struct Inboxes {
     sessions: Sessions,
     hub: Arc<Hub>,
-    schema: String,
     warnings: Arc<Warnings>,
 }
 
@@ -46,8 +45,7 @@ impl Inboxes {
         sessions: Sessions,
         warnings: Arc<Warnings>,
     ) -> Result<Self, leasehold_core::InvalidInput> {
-        let (hub, schema) = (Hub::of(settings)?, settings.schema.clone());
-        Ok(Self { sessions, hub, schema, warnings })
+        Ok(Self { sessions, hub: Hub::of(settings)?, warnings })
     }
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
@@ -73,7 +71,7 @@ impl Inboxes {
 
     /// Follows the messages about a name; `None` if messages cannot arrive.
     pub(crate) async fn subscribe(&self, name: &LockName) -> Subscribed {
-        let channel = message::news(&self.schema, name);
+        let channel = message::news(&self.sessions.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };
         Ok(self.listen(&channel).await?.then(|| Box::new(subscription) as Box<dyn Subscription>))
@@ -117,7 +115,7 @@ impl Inboxes {
             );
             return Err(StoreError::new(StoreErrorKind::Unsupported, text));
         }
-        self.notify(&[message::news(&self.schema, name)], &[payload]).await
+        self.notify(&[message::news(&self.sessions.schema, name)], &[payload]).await
     }
 
     async fn notify(&self, channels: &[String], payloads: &[String]) -> Result<(), StoreError> {
