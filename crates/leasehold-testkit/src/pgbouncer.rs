@@ -78,20 +78,25 @@ impl PgBouncer {
     /// Runs a command of its console, such as `PAUSE`. Tries for a while, because PgBouncer accepts
     /// nobody for a moment if many clients connect at once.
     pub fn command(&self, command: &str) -> Result<()> {
-        self.console(command).map(drop)
+        self.ask(CONSOLE, command).map(drop)
+    }
+
+    /// Runs statements through it, and returns the rows that they select: a line per row.
+    pub fn query(&self, sql: &str) -> Result<String> {
+        self.ask(USER, sql)
     }
 
     /// The number of clients that are connected to the server's database.
     pub fn clients(&self) -> Result<usize> {
-        let lines = self.console("SHOW CLIENTS")?;
+        let lines = self.ask(CONSOLE, "SHOW CLIENTS")?;
         let of_console = format!("|{CONSOLE}|");
         Ok(lines.lines().filter(|line| !line.contains(&of_console)).count())
     }
 
-    fn console(&self, command: &str) -> Result<String> {
+    fn ask(&self, database: &str, command: &str) -> Result<String> {
         until_ready(|| {
             let mut psql = Command::new("psql");
-            psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
+            psql.args(["-X", "-q", "-A", "-t", "-U", database, "-d", database, "-c", command]);
             psql.arg("-p").arg(PORT.to_string());
             read(psql.arg("-h").arg(self.directory.path()))
         })

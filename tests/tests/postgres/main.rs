@@ -16,6 +16,7 @@ mod full_log;
 mod given_up;
 mod network;
 mod pages;
+mod pooler;
 mod quarantine;
 mod roles;
 mod sessions;

@@ -11,6 +11,7 @@ mod greeting;
 mod limited;
 mod session;
 mod sessions;
+mod value;
 
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;

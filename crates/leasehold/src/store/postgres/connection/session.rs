@@ -4,14 +4,18 @@ use std::collections::HashMap;
 
 use leasehold_core::LOCK_CAPACITY;
 use leasehold_core::model::Times;
+use sha1_smol::Sha1;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::dial::{Dialed, listen};
+use super::value::{Value, literal};
 use crate::mutex::Mutex;
 
-/// A value for a statement, with its type.
-pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+/// The last value of each statement that is shared: it is planned like those of a session of this
+/// store alone. Otherwise a plan for a small table would read all of the table when it is large.
+const PLANNED: &str = "set_config('enable_seqscan', 'off', true)";
 
 /// One session that carries requests.
 pub(super) struct Session {
@@ -27,6 +31,8 @@ pub(super) struct Session {
     /// What the server has prepared. The driver's names are numbers, which are unique only in a
     /// session of this store alone.
     prepared: Mutex<HashMap<String, Statement>>,
+    /// The names of the statements that all clients of a pooler share.
+    shared: Mutex<HashMap<String, String>>,
 }
 
 impl Session {
@@ -34,8 +40,8 @@ impl Session {
     pub(super) fn begin(dialed: Dialed, schema: &str) -> Self {
         let Dialed { client, mut driver, server, at, is_direct } = dialed;
         tokio::spawn(async move { listen(&mut driver, |_, _| {}).await });
-        let (schema, prepared) = (schema.to_owned(), Mutex::default());
-        Self { client, server, schema, at, is_direct, is_asked: false, prepared }
+        let (schema, prepared, shared) = (schema.to_owned(), Mutex::default(), Mutex::default());
+        Self { client, server, schema, at, is_direct, is_asked: false, prepared, shared }
     }
 
     /// The text of a statement, with the name of the schema, and the model's numbers.
@@ -57,7 +63,7 @@ impl Session {
     /// Sends one statement, which the server prepares if it can.
     pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         if !self.is_direct {
-            return self.once(sql, values).await;
+            return self.execute(sql, values).await;
         }
         let known = self.prepared.lock().get(sql).cloned();
         let prepared = match known {
@@ -71,5 +77,29 @@ impl Session {
         };
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|(value, _)| *value).collect();
         self.client.query(&prepared, &values).await
+    }
+
+    /// Sends one statement through a pooler, by a name that is a hash of its text. So whatever
+    /// process of the server gets it has planned it once, for all clients.
+    async fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        let literals: Option<String> = values.iter().map(|it| Some(literal(it)? + ", ")).collect();
+        let Some(literals) = literals else { return self.once(sql, values).await };
+        let name = || format!("lh_{}", Sha1::from(self.text(sql)).digest());
+        let name = self.shared.lock().entry(sql.to_owned()).or_insert_with(name).clone();
+        let execute = format!("EXECUTE {name}({literals}{PLANNED})");
+        let done = self.client.query_typed(&execute, &[]).await;
+        // If nothing was executed, it is sent as it is, behind what helps the next time.
+        let help = match done.as_ref().err().and_then(Error::code) {
+            Some(&SqlState::INVALID_SQL_STATEMENT_NAME) => {
+                let types: String = values.iter().map(|(_, of)| format!("{of}, ")).collect();
+                format!("PREPARE {name}({types}text) AS {}", self.text(sql))
+            }
+            // It returns other types, since the schema was made anew.
+            Some(&SqlState::FEATURE_NOT_SUPPORTED) => format!("DEALLOCATE {name}"),
+            _ => return done,
+        };
+        // Others may have done it. They are no single flight: a cancel request ends only one.
+        let _ = self.client.batch_execute(&help).await;
+        self.once(sql, values).await
     }
 }

@@ -10,6 +10,8 @@
 -- if it locks the key, over a row that a fenced transaction shares. The update keeps that lock,
 -- because both are one transaction. It finds the row by its key: then it follows the row to the
 -- version that was locked, which may be newer than the snapshot of the statement.
+-- The planner expects that the condition on `k` leaves one row. So it looks up each name in the
+-- index, and a plan for arrays of any length seems no dearer than one for these.
 -- The clock is read before the lock: so an old lease is over, and a new one ends early. The tokens
 -- of one statement differ by the index.
 UPDATE leasehold.lease AS l
@@ -24,6 +26,7 @@ FROM (
     WHERE n.name = k.name COLLATE "C" AND <WHERE>
     ORDER BY n.epoch DESC LIMIT 1 FOR <FOR> SKIP LOCKED
   ) AS n
+  WHERE k.name || '' = k.name
 ) AS k
 WHERE l.name = k.found AND l.epoch = k.epoch AND (NOT $5 OR k.now_us >= (
     SELECT b.grants_from_us FROM leasehold.boot AS b WHERE b.one AND b.made_in = b.tableoid))

@@ -1,0 +1,48 @@
+//! Behind a pooler, clients share what a process of the server has prepared.
+
+use futures_util::future::join_all;
+use leasehold::Client;
+use leasehold_testkit::harness::until;
+
+/// Two clients take and release twelve names each, all at once.
+async fn pairs(clients: &[Client]) {
+    let pair = async |number: usize| {
+        let name = format!(r#"it's \' "a\\", {{ä,😀}} NULL -- {number}"#);
+        let guard = clients[number % 2].mutex(name).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    };
+    join_all((0..24).map(pair)).await;
+}
+
+#[tokio::test]
+async fn behind_a_pooler_a_statement_is_planned_once_for_all_clients_until_that_is_undone() {
+    let Some((server, bouncer)) = crate::pooled(1) else { return };
+    // No value depends on these settings.
+    for setting in ["standard_conforming_strings", "backslash_quote"] {
+        server.query(&format!("ALTER ROLE ALL SET {setting} = off")).unwrap();
+    }
+    let client = async |_| Client::connect(&bouncer.url()).await.unwrap();
+    let clients = join_all([1, 2].map(client)).await;
+    pairs(&clients).await;
+    // No general step is needed any more.
+    server.query("ALTER FUNCTION leasehold.open_4 RENAME TO gone").unwrap();
+    let frequent = "FROM pg_prepared_statements WHERE statement LIKE '%SKIP LOCKED%'";
+    let texts = bouncer.query(&format!("SELECT string_agg(statement, ';') {frequent}")).unwrap();
+    let of_other_types = format!(
+        "DEALLOCATE ALL; ALTER TABLE leasehold.lease ALTER counter TYPE numeric; {texts}; \
+         ALTER TABLE leasehold.lease ALTER counter TYPE bigint"
+    );
+    for undo in ["SELECT", "DISCARD ALL", "RECONNECT", &of_other_types] {
+        match undo {
+            "RECONNECT" => bouncer.command(undo).unwrap(),
+            sql => drop(bouncer.query(sql).unwrap()),
+        }
+        // The server looks five times whether plans for the values would be better.
+        let planned = async || {
+            pairs(&clients).await;
+            let counts = "SELECT count(*), max(custom_plans), min(generic_plans) > 5";
+            bouncer.query(&format!("{counts} {frequent}")).unwrap() == "4|5|t\n"
+        };
+        until(&format!("after {undo} plans for one name and for several stay"), planned).await;
+    }
+}
