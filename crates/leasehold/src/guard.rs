@@ -87,7 +87,7 @@ impl Guard {
 
     /// Whether the store knows who holds the lease.
     pub(crate) fn is_described(&self) -> bool {
-        self.state().is_described()
+        self.state().changing().known.is_some()
     }
 
     pub(crate) fn keeper(&self) -> &Arc<Keeper> {
@@ -337,7 +337,7 @@ impl Guard {
         info.check()?;
         for held in self.held.iter() {
             // First: the keeper may be telling the store the old label, and then tells it again.
-            held.state.set_label(label.clone());
+            held.state.changing().shown_label.clone_from(&label);
             let description = held.state.description(Arc::clone(&info));
             let mut reply = describe(held, &description).await?;
             if matches!(reply, Reply::NotHeld) {
@@ -423,7 +423,7 @@ impl Guard {
     /// If the future is dropped, the keeper finishes the release.
     pub async fn done(self) -> Result<()> {
         if Arc::strong_count(&self.held) == 1 && self.is_held() {
-            self.state().succeed();
+            self.state().changing().has_succeeded = true;
         }
         self.release().await
     }
@@ -488,7 +488,7 @@ async fn describe(held: &Held, description: &Description) -> Result<Reply, Store
         held.state.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())));
     let timed = held.keeper.store.apply(&held.state.name, Action::Keep(keep)).await?;
     if matches!(timed.answer.reply, Reply::Kept { .. }) {
-        held.state.described(description.clone());
+        held.state.changing().known = Some(description.clone());
     }
     Ok(timed.answer.reply)
 }

@@ -104,7 +104,7 @@ impl Gathering<'_> {
             self.drop_lost();
             let Some(busy) = self.held.iter().position(Option::is_none) else {
                 let held: Vec<Held> = self.held.iter_mut().filter_map(Option::take).collect();
-                if Held::mark_delivered(&held) {
+                if self.like.keeper.mark_delivered(&held) {
                     return Ok(Some(held));
                 }
                 // One of the leases has just ended.

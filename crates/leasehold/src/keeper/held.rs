@@ -8,7 +8,7 @@ use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{Error, Grant, Instant, LossReason, Renewal, Reply, Result};
+use leasehold_core::{Error, Grant, Instant, LossReason, Operation, Renewal, Reply, Result};
 
 use super::attempt::Attempt;
 use super::cleanup::{CLEANUP_LIFE, Cleanup};
@@ -81,7 +81,7 @@ impl Keeper {
     /// Hands gathered leases to their caller. Returns false, and hands over none, if one of them is
     /// no longer in the table, or if the client was closed. `max_hold` counts from the last of the
     /// grants.
-    fn mark_delivered(&self, held: &[Held]) -> bool {
+    pub(crate) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
         let max_hold = states.clone().find_map(|state| state.options.max_hold);
@@ -113,7 +113,7 @@ impl Keeper {
         let wakeups: Vec<_> = {
             let mut table = self.table();
             let changed = states.into_iter().map(|state| {
-                state.set_ttl(ttl);
+                state.changing().ttl = ttl;
                 let due = table.leases.update(state.id(), now, |renewing| {
                     renewing.set_ttl(now, ttl);
                     renewing.wake_at()
@@ -188,10 +188,11 @@ impl Keeper {
     /// Lets go of a lease: passes it on to the next caller, or releases it in the background,
     /// unless another caller takes it over before that.
     pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
+        let longest_ttl = state.changing().longest_ttl;
         let cleanup = Cleanup {
             name: state.name.clone(),
             action: state.release_action(now),
-            until: now + state.longest_ttl().max(CLEANUP_LIFE),
+            until: now + longest_ttl.max(CLEANUP_LIFE),
             notice: self.end_notice(state, now),
         };
         let ((is_passed, wakeup), was_running) = {
@@ -260,12 +261,6 @@ impl Keeper {
 }
 
 impl Held {
-    /// Hands all of these leases to their caller, which has gathered them. If one of them has
-    /// ended, the call returns false, and the caller gets none of them.
-    pub(crate) fn mark_delivered(held: &[Self]) -> bool {
-        held.first().is_some_and(|first| first.keeper.mark_delivered(held))
-    }
-
     /// Whether enough of the lease's validity is left at `now`.
     pub(crate) fn is_enough(&self, now: Instant) -> bool {
         let left = self.state.signal.valid_until().saturating_since(now);
@@ -308,8 +303,8 @@ impl Held {
             wakeup.deliver();
             return Ok(());
         }
-        let action = state.release_action(now);
-        let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
+        let release = Operation::On { name: state.name.clone(), action: state.release_action(now) };
+        let mut released = std::pin::pin!(keeper.store.execute_at(release, now, None));
         // The release is sent before the next caller asks: the store serves requests in the order
         // in which they arrive.
         let first = poll!(released.as_mut());

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -56,20 +56,23 @@ pub(crate) struct LeaseState {
 
 /// The state that changes while a lease is held.
 #[derive(Debug)]
-struct Changing {
-    /// The ttl of the renewals, and the longest ttl so far.
-    ttl: Duration,
-    longest_ttl: Duration,
-    /// A copy of the acquire, or of a reclaim, was never answered and may still arrive.
-    unanswered: bool,
-    /// The work under the lease has succeeded.
-    has_succeeded: bool,
+pub(crate) struct Changing {
+    /// The ttl of the renewals.
+    pub(crate) ttl: Duration,
+    /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
+    /// not reduce it.
+    pub(super) longest_ttl: Duration,
+    /// A copy of the acquire, or of a reclaim, was never answered and may still be granted: the
+    /// store then remembers the release for a while.
+    pub(super) unanswered: bool,
+    /// The work under the lease has succeeded: its release says so.
+    pub(crate) has_succeeded: bool,
     /// The label that others see.
-    shown_label: Option<String>,
+    pub(crate) shown_label: Option<String>,
     /// What the store says about the lease, as far as is known.
-    known: Option<Description>,
+    pub(crate) known: Option<Description>,
     /// The failures of renewals since the last renewal that succeeded.
-    failures: FailureStreak,
+    pub(super) failures: FailureStreak,
 }
 
 impl Changing {
@@ -182,21 +185,15 @@ impl LeaseState {
         self.changing.lock().ttl
     }
 
-    /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
-    /// not reduce it.
-    pub(crate) fn longest_ttl(&self) -> Duration {
-        self.changing.lock().longest_ttl
+    /// What changes while the lease is held. A caller ends its use in the same statement.
+    pub(crate) fn changing(&self) -> MutexGuard<'_, Changing> {
+        self.changing.lock()
     }
 
     /// Records that a store may keep the lease for this ttl from now on.
     pub(crate) fn may_last(&self, ttl: Duration) {
         let mut changing = self.changing.lock();
         changing.longest_ttl = changing.longest_ttl.max(ttl);
-    }
-
-    /// Changes the ttl of the renewals to one that [may](Self::may_last) be kept already.
-    pub(super) fn set_ttl(&self, ttl: Duration) {
-        self.changing.lock().ttl = ttl;
     }
 
     /// The request that keeps the lease for `ttl`.
@@ -213,47 +210,10 @@ impl LeaseState {
         Description::new(self.grant_token, info)
     }
 
-    /// The label that others see.
-    pub(super) fn shown_label(&self) -> Option<String> {
-        self.changing.lock().shown_label.clone()
-    }
-
     /// The facts about the lease for observers.
     pub(super) fn facts(&self) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
         LeaseFacts { holder: self.id(), name: &self.name, mode: self.request.mode, label, token }
-    }
-
-    /// Changes the label that others see.
-    pub(crate) fn set_label(&self, label: Option<String>) {
-        self.changing.lock().shown_label = label;
-    }
-
-    /// Whether the store knows who holds the lease, or has known an earlier caller.
-    pub(crate) fn is_described(&self) -> bool {
-        self.changing.lock().known.is_some()
-    }
-
-    /// Records what the store says about the lease.
-    pub(crate) fn described(&self, known: Description) {
-        self.changing.lock().known = Some(known);
-    }
-
-    /// Records that a late copy of a request may still be granted: the store then remembers the
-    /// release for a while.
-    pub(super) fn expect_late_copies(&self) {
-        self.changing.lock().unanswered = true;
-    }
-
-    /// Records a failed renewal. Returns whether it is the first, or failed for another kind of
-    /// reason than the one before.
-    pub(super) fn renewal_failed(&self, cause: &StoreError) -> bool {
-        self.changing.lock().failures.record(cause)
-    }
-
-    /// Records a renewal that the store has made.
-    pub(super) fn renewal_succeeded(&self) {
-        self.changing.lock().failures.end();
     }
 
     /// The error of the failed renewals, if the lease ended because of them.
@@ -269,11 +229,6 @@ impl LeaseState {
     /// Takes on the duty to release. Returns true for the first caller only.
     pub(crate) fn finish(&self) -> bool {
         !self.finished.swap(true, Ordering::AcqRel)
-    }
-
-    /// Records that the work under the lease has succeeded: its release says so.
-    pub(crate) fn succeed(&self) {
-        self.changing.lock().has_succeeded = true;
     }
 
     /// Records that the caller has the lease. The hold counts from `from`.

@@ -198,7 +198,9 @@ impl Leases {
     /// forgotten everything, and the renewals find that out. Of a lease that the store knows
     /// nothing of, the report of its holder finds it out.
     pub(super) fn renew_all(&mut self, now: Instant) {
-        for entry in self.entries.values_mut().filter(|entry| entry.state.is_described()) {
+        for entry in
+            self.entries.values_mut().filter(|entry| entry.state.changing().known.is_some())
+        {
             entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
             self.due = self.due.min(entry.wake_at());
         }

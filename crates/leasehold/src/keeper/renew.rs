@@ -99,7 +99,7 @@ impl Keeper {
                     over.push(holder);
                     continue;
                 }
-                holder.renewal_succeeded();
+                holder.changing().failures.end();
                 let valid_until = self.store.valid_until(timed, holder.ttl());
                 let until = table.leases.update(holder.id(), now, |renewing| {
                     renewing.succeeded(now, valid_until);
@@ -133,7 +133,7 @@ impl Keeper {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {
                 let holder = Arc::clone(table.leases.get(state.id())?);
-                let is_news = holder.renewal_failed(cause);
+                let is_news = holder.changing().failures.record(cause);
                 table.leases.update(state.id(), now, |renewing| renewing.failed(now))?;
                 is_news.then_some(holder)
             });
@@ -167,7 +167,7 @@ impl Keeper {
         let state = &{
             let table = self.table();
             let Some(holder) = table.leases.get(state.id()) else { return Ok(()) };
-            holder.expect_late_copies();
+            holder.changing().unanswered = true;
             Arc::clone(holder)
         };
         let ttl = state.ttl();
@@ -206,7 +206,8 @@ impl Keeper {
             let listens = pin!(keeper.listens.wait());
             select(listens, keeper.store.clock.sleep_until(patience)).await;
             let told = states.into_iter().map(|state| {
-                let description = state.description(keeper.info(state.shown_label()));
+                let label = state.changing().shown_label.clone();
+                let description = state.description(keeper.info(label));
                 (state, description)
             });
             let told: Vec<_> = told.collect();
@@ -232,11 +233,11 @@ impl Keeper {
             Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
                 for ((state, description), reply) in told.into_iter().zip(replies) {
                     // The label may have changed meanwhile, and the store knows the old one last.
-                    if description.info.label != state.shown_label() {
+                    if description.info.label != state.changing().shown_label {
                         self.table().leases.tell_at(&state, now);
                     }
                     match reply {
-                        Reply::Kept { .. } => state.described(description),
+                        Reply::Kept { .. } => state.changing().known = Some(description),
                         _ => drop(self.table().leases.update(state.id(), now, |renewing| {
                             renewing.renew_by(now);
                         })),

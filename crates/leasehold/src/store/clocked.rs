@@ -60,6 +60,9 @@ pub(crate) struct TimedAnswer {
     pub(crate) received: Instant,
 }
 
+/// The outcome of a request.
+type Timed = Result<TimedAnswer, StoreError>;
+
 impl ClockedStore {
     pub(crate) fn new(
         store: Box<dyn Store>,
@@ -85,7 +88,7 @@ impl ClockedStore {
         &self,
         operation: Operation,
         sent: Instant,
-    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+    ) -> impl Future<Output = Timed> + use<'_> {
         let name = shard_name(&operation).cloned();
         let answer = self.inner.execute(operation);
         async move {
@@ -110,7 +113,7 @@ impl ClockedStore {
         operation: Operation,
         sent: Instant,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+    ) -> impl Future<Output = Timed> + use<'_> {
         let (is_read, asked) = (operation.is_read_only(), operation.as_str());
         let is_batch = matches!(operation, Operation::Keep(_));
         let name = shard_name(&operation).cloned();
@@ -173,10 +176,7 @@ impl ClockedStore {
     }
 
     /// Sends an operation now.
-    pub(crate) fn execute(
-        &self,
-        operation: Operation,
-    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
+    pub(crate) fn execute(&self, operation: Operation) -> impl Future<Output = Timed> + use<'_> {
         self.execute_at(operation, self.now(), None)
     }
 
@@ -185,18 +185,8 @@ impl ClockedStore {
         &self,
         name: &LockName,
         action: Action,
-    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
-        self.apply_at(name, action, self.now())
-    }
-
-    /// Sends an action on one name at `sent`.
-    pub(crate) fn apply_at(
-        &self,
-        name: &LockName,
-        action: Action,
-        sent: Instant,
-    ) -> impl Future<Output = Result<TimedAnswer, StoreError>> + use<'_> {
-        self.execute_at(Operation::On { name: name.clone(), action }, sent, None)
+    ) -> impl Future<Output = Timed> + use<'_> {
+        self.execute(Operation::On { name: name.clone(), action })
     }
 
     /// Inspects a name: its first holders and waiters, at most `limit` of each.
