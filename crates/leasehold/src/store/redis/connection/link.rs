@@ -34,8 +34,6 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A call or packed commands, to be sent.
 pub(super) enum Ask {
-    /// A call of a script, which shares no command.
-    Alone(Arc<Request>),
     /// A call of a script, which may share a command with others.
     Call(Arc<Request>),
     /// One command; with a number, that many commands, whose replies come as a list.
@@ -57,6 +55,8 @@ impl From<&Pipeline> for Ask {
 /// A call or packed commands, and the caller that waits for the reply.
 pub(super) struct Item {
     ask: Ask,
+    /// Whether the call shares no command.
+    is_alone: bool,
     pub(super) until: Instant,
     /// `None` once the caller has been told that its time is over.
     answer: Option<oneshot::Sender<RedisResult<Value>>>,
@@ -66,26 +66,23 @@ impl Item {
     /// A new item, and the channel on which its reply arrives.
     pub(super) fn new(ask: Ask, until: Instant) -> (Self, oneshot::Receiver<RedisResult<Value>>) {
         let (answer, reply) = oneshot::channel();
-        (Self { ask, until, answer: Some(answer) }, reply)
+        (Self { ask, is_alone: false, until, answer: Some(answer) }, reply)
     }
 
     /// The same item, to be sent alone.
     pub(super) fn alone(self) -> Self {
-        match self.ask {
-            Ask::Call(request) => Self { ask: Ask::Alone(request), ..self },
-            Ask::Alone(_) | Ask::Packed(..) => self,
-        }
+        Self { is_alone: true, ..self }
     }
 
     /// The request for a script, if it may share a command.
     fn shared_call(&self) -> Option<&Request> {
-        self.call().filter(|_| matches!(self.ask, Ask::Call(_)))
+        self.call().filter(|_| !self.is_alone)
     }
 
     /// The request for a script.
     pub(super) fn call(&self) -> Option<&Request> {
         match &self.ask {
-            Ask::Alone(request) | Ask::Call(request) => Some(request),
+            Ask::Call(request) => Some(request),
             Ask::Packed(..) => None,
         }
     }
@@ -185,7 +182,7 @@ impl Link {
                     self.output.extend_from_slice(bytes);
                     *count
                 }
-                Ask::Alone(_) | Ask::Call(_) => {
+                Ask::Call(_) => {
                     bundle::write(items.iter().filter_map(Item::call), &mut self.output)
                 }
             };

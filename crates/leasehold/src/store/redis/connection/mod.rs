@@ -13,15 +13,15 @@ pub(crate) mod resp;
 mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::TryFutureExt as _;
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use self::call::{Call, ScriptText};
+use self::call::{Request, ScriptText};
 use self::info::Info;
 use self::link::Ask;
 pub(crate) use self::link::SILENCE;
@@ -57,40 +57,22 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// Loads scripts into a server that does not have them, as long as loading can help.
-#[derive(Debug, Default)]
-pub(crate) struct Loads(u32);
-
 /// One connection. Dropping the last handle closes it.
 pub(crate) struct Connection {
     address: Address,
     server: Arc<str>,
     timeout: Duration,
     wire: Wire,
-    retired: AtomicBool,
     /// The run id of the server. The run cannot change while this connection is open.
     run_id: OnceCell<String>,
 }
 
 debug_as!(Connection => |it, f| f.debug_tuple("Connection").field(&it.server).finish());
 
-impl AsRef<Self> for Connection {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
 impl Connection {
     /// A new connection.
     fn new(address: Address, timeout: Duration, wire: Wire) -> Self {
-        Self {
-            server: address.to_string().into(),
-            address,
-            timeout,
-            wire,
-            retired: AtomicBool::new(false),
-            run_id: OnceCell::new(),
-        }
+        Self { server: address.to_string().into(), address, timeout, wire, run_id: OnceCell::new() }
     }
 
     /// The address of the server.
@@ -126,7 +108,7 @@ impl Connection {
 
     /// Whether the connection can still be used, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
-        !self.retired.load(Ordering::Relaxed) && self.wire.is_open()
+        self.wire.is_open()
     }
 
     /// Sends one command; a refusal is an error.
@@ -181,8 +163,12 @@ impl Connection {
     }
 
     /// Sends something. A connection that failed is not used again.
-    async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
-        self.wire.send(ask, limit).await.map_err(|failure| {
+    fn exchange(
+        &self,
+        ask: Ask,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Value, StoreError>> + use<'_> {
+        self.wire.send(ask, limit).map_err(move |failure| {
             if !failure.is_timeout() {
                 self.retire();
             }
@@ -203,20 +189,21 @@ impl Connection {
 
     /// Calls a script by its hash. With `asking`, a node of a cluster may answer although the slot
     /// is not its own yet.
-    pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<Value, Failure> {
-        let mut loads = Loads::default();
+    pub(crate) async fn run(&self, request: &Arc<Request>, asking: bool) -> Result<Value, Failure> {
+        let mut tries = 0;
         loop {
             let value = match asking {
                 // While its slot moves, a free name is set alone, and the caller draws the number.
                 true => {
-                    let command = call.request.set().unwrap_or_else(|| call.request.command());
+                    let command = request.set().unwrap_or_else(|| request.command());
                     Box::pin(self.ask_moving(command)).await?
                 }
-                false => self.exchange(Ask::Call(Arc::clone(&call.request)), self.timeout).await?,
+                false => self.exchange(Ask::Call(Arc::clone(request)), self.timeout).await?,
             };
-            if !loads.helped(self, call.request.script, &value).await? {
+            if !is_to_load(&value, &mut tries) {
                 return self.check_served(value);
             }
+            Box::pin(self.load(request.script)).await?;
         }
     }
 
@@ -250,7 +237,7 @@ impl Connection {
 
     /// Gives the connection up: the next call opens another one.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Relaxed);
+        self.wire.give_up();
     }
 }
 
@@ -269,19 +256,8 @@ pub(crate) fn is_unknown_script(value: &Value) -> bool {
         if refusal.kind() == Some(ServerErrorKind::NoScript))
 }
 
-impl Loads {
-    /// Whether the call has to be sent again, because its script was loaded just now.
-    pub(crate) async fn helped(
-        &mut self,
-        connection: &Connection,
-        script: &ScriptText,
-        value: &Value,
-    ) -> Result<bool, StoreError> {
-        if !is_unknown_script(value) || self.0 == LOAD_TRIES {
-            return Ok(false);
-        }
-        self.0 += 1;
-        Box::pin(connection.load(script)).await?;
-        Ok(true)
-    }
+/// Whether to load the script of a call with this reply, and to send the call again.
+pub(crate) fn is_to_load(reply: &Value, tries: &mut u32) -> bool {
+    *tries += 1;
+    is_unknown_script(reply) && *tries <= LOAD_TRIES
 }

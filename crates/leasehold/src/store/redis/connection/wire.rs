@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
@@ -57,8 +58,8 @@ impl State {
 /// The state of a connection, shared with its driver.
 struct Shared {
     state: Mutex<State>,
-    /// Whether the server owed a reply for too long.
-    is_overdue: AtomicBool,
+    /// Whether the server owed a reply for too long, or will do nothing for us any more.
+    is_given_up: AtomicBool,
 }
 
 /// One connection. Dropping it closes it.
@@ -84,22 +85,31 @@ impl Wire {
             is_missed: false,
             expires: None,
         });
-        let shared = Arc::new(Shared { state, is_overdue: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { state, is_given_up: AtomicBool::new(false) });
         let driver = tokio::spawn(Driver(Arc::clone(&shared)));
         Self { shared, driver }
     }
 
     /// Sends something and returns the reply, which may be a refusal.
-    pub(super) async fn send(&self, ask: Ask, limit: Duration) -> RedisResult<Value> {
+    pub(super) fn send(
+        &self,
+        ask: Ask,
+        limit: Duration,
+    ) -> impl Future<Output = RedisResult<Value>> + use<'_> {
         let (item, reply) = Item::new(ask, Instant::now() + limit);
         self.shared.enter(item);
         let closed = || self.shared.state.lock().closed.clone().unwrap_or_else(over);
-        reply.await.unwrap_or_else(|_| Err(closed()))
+        reply.map(move |reply| reply.unwrap_or_else(|_| Err(closed())))
     }
 
     /// Whether the connection still works, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        !self.driver.is_finished() && !self.shared.is_overdue.load(Ordering::Relaxed)
+        !self.driver.is_finished() && !self.shared.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Gives the connection up: what is under way may still end.
+    pub(super) fn give_up(&self) {
+        self.shared.is_given_up.store(true, Ordering::Relaxed);
     }
 
     /// A handle that closes the connection immediately, from anywhere.
@@ -171,7 +181,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let expires = state.expires;
-        state.expires = link.expire(&mut state.waiting, expires, &self.is_overdue, cx);
+        state.expires = link.expire(&mut state.waiting, expires, &self.is_given_up, cx);
         drop(state);
         self.give_back(link, false);
         Poll::Pending

@@ -142,7 +142,7 @@ impl Quarantine {
         run_id: &str,
         part: Part,
     ) -> Result<Option<Pause>, StoreError> {
-        match connection.run(&self.question(part, run_id, false), false).await {
+        match connection.run(&self.question(part, run_id, false).request, false).await {
             Ok(value) => self.note(connection, part, value),
             Err(failure) => not_here(failure, part),
         }

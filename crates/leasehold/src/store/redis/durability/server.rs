@@ -18,7 +18,7 @@ use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::connection::{Connection, Failure, Loads, error};
+use crate::store::redis::connection::{Connection, Failure, error, is_to_load};
 use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
 
@@ -88,38 +88,28 @@ impl Deref for Server {
     }
 }
 
-impl AsRef<Connection> for Server {
-    fn as_ref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
 impl Server {
     /// Runs a script and returns its reply, or an error if the reply grants something that does not
     /// count. With `asking`, a node of a cluster may answer although the slot is not its own yet.
     pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
+        let (connection, script) = (&self.connection, call.request.script);
         match (&self.durable, call.effect) {
             (Some(durable), Some(effect)) => {
-                Box::pin(durable.run(&self.connection, call, effect, asking)).await
+                return Box::pin(durable.run(connection, call, effect, asking)).await;
             }
-            (Some(durable), None) if call.request.script.guarded.is_some() => {
-                Box::pin(durable.serve(&self.connection, call, asking)).await
+            (Some(durable), None) if script.guarded.is_some() => {
+                return Box::pin(durable.serve(connection, call, asking)).await;
             }
-            _ if call.request.script.sets => self.set(call, asking).await,
-            _ => Ok(call.answer(self.connection.run(call, asking).await?)?),
+            _ => {}
         }
-    }
-
-    /// Sets a name. A server without the script sets it without a number, so the script is loaded
-    /// in front of the first call.
-    async fn set<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
-        let running = self.connection.run(call, asking);
-        let value = match self.has_draw.swap(true, Ordering::Relaxed) {
-            true => running.await?,
-            // Without the script, the name is set all the same.
-            false => Box::pin(join(self.connection.load(call.request.script), running)).await.1?,
+        let running = connection.run(&call.request, asking);
+        // A server without the script sets a name without a number, so the script is loaded in
+        // front of the first such call.
+        let value = match script.sets && !self.has_draw.swap(true, Ordering::Relaxed) {
+            true => Box::pin(join(connection.load(script), running)).await.1?,
+            false => running.await?,
         };
-        if value == Value::Okay {
+        if script.sets && value == Value::Okay {
             self.has_draw.store(false, Ordering::Relaxed);
         }
         Ok(call.answer(value)?)
@@ -306,21 +296,22 @@ impl Durable {
         asking: bool,
     ) -> Result<A, Failure> {
         let Some(quarantine) = &self.durability.quarantine else {
-            return Ok(call.answer(connection.run(call, asking).await?)?);
+            return Ok(call.answer(connection.run(&call.request, asking).await?)?);
         };
         let part = quarantine.part(call.request.keys.iter().next());
         let guarded = quarantine.guard(call, part, connection.run_id().await?);
         let (script, command) =
             guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
-        let mut loads = Loads::default();
+        let mut tries = 0;
         loop {
             let value = match asking {
                 true => connection.ask_moving(command.clone()).await?,
                 false => connection.send(&command).await?,
             };
-            if !loads.helped(connection, script, &value).await? {
+            if !is_to_load(&value, &mut tries) {
                 return Ok(call.answer(connection.check_served(value)?)?);
             }
+            connection.load(script).await?;
         }
     }
 
@@ -372,7 +363,7 @@ impl Durable {
         let is_guarded = guarded.is_some();
         let (script, command) =
             guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
-        let mut loads = Loads::default();
+        let mut tries = 0;
         loop {
             let (value, verdict) = match &self.durability.replication {
                 Some(_) => {
@@ -389,9 +380,10 @@ impl Durable {
                 None if is_guarded => (connection.send(&command).await?, Ok(Verdict::default())),
                 None => self.with_boot_record(connection, command.clone(), (effect, part)).await?,
             };
-            if !loads.helped(connection, script, &value).await? {
+            if !is_to_load(&value, &mut tries) {
                 return Ok((value, verdict));
             }
+            connection.load(script).await?;
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use leasehold_core::{InvalidInput, StoreError};
 
 use self::cluster::Cluster;
-use self::pool::Pool;
+use self::pool::{Opened, Pool};
 use self::sentinel::Sentinel;
 use self::sentinel::discovery::Discovery;
 use crate::mutex::Mutex;
@@ -19,7 +19,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::durability::{Durability, Server, ServerDialer};
+use crate::store::redis::durability::{Durability, ServerDialer};
 use crate::store::redis::options::{Address, RedisOptions, Servers};
 
 /// Routes requests to the servers of a store.
@@ -102,9 +102,7 @@ impl Topology {
     }
 
     /// All primaries, or why one cannot be reached.
-    pub(crate) async fn primaries(
-        &self,
-    ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
+    pub(crate) async fn primaries(&self) -> Result<Vec<Opened>, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.primaries().await,
             Self::Standalone(address, pool) => Ok(vec![pool.to(address).await]),
@@ -125,7 +123,7 @@ impl Topology {
     }
 
     /// The primary that serves a key.
-    pub(crate) async fn serving(&self, key: &[u8]) -> Result<Arc<Server>, StoreError> {
+    pub(crate) async fn serving(&self, key: &[u8]) -> Opened {
         match self {
             Self::Cluster(cluster) => cluster.serving(key).await,
             Self::Standalone(address, pool) => pool.to(address).await,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::Shared;
+use futures_util::future::{Either, Shared, ready};
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
 use tokio::time::timeout;
@@ -45,7 +45,10 @@ impl Open for ServerDialer {
     }
 }
 
-type SharedAttempt = Shared<BoxFuture<'static, Result<Arc<Server>, StoreError>>>;
+/// A server, or why it cannot be reached.
+pub(crate) type Opened = Result<Arc<Server>, StoreError>;
+
+type SharedAttempt = Shared<BoxFuture<'static, Opened>>;
 
 #[derive(Debug)]
 enum Slot {
@@ -77,20 +80,22 @@ impl<O: Open> Pool<O> {
     }
 
     /// The connection of the calling runtime to a place, opened if necessary.
-    pub(crate) async fn to(&self, place: &O::Target) -> Result<Arc<Server>, StoreError> {
+    pub(crate) fn to(&self, place: &O::Target) -> impl Future<Output = Opened> + use<O> {
         let Ok(runtime) = Handle::try_current() else {
-            return Err(StoreError::new(
+            return Either::Left(ready(Err(StoreError::new(
                 StoreErrorKind::Unsupported,
                 "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
-            ));
+            ))));
         };
         let attempt = match self.open_or_join(&runtime, place) {
-            Ok(server) => return Ok(server),
+            Ok(server) => return Either::Left(ready(Ok(server))),
             Err(attempt) => attempt,
         };
         let other = background::is_this_thread().then(|| self.of_another(place)).flatten();
-        let Some(other) = other else { return attempt.await };
-        Ok(timeout(OWN_PATIENCE, attempt).await.ok().and_then(Result::ok).unwrap_or(other))
+        let Some(other) = other else { return Either::Right(attempt.boxed()) };
+        let attempt = timeout(OWN_PATIENCE, attempt);
+        let either = attempt.map(|own| Ok(own.ok().and_then(Result::ok).unwrap_or(other)));
+        Either::Right(either.boxed())
     }
 
     /// An open connection of another runtime.
@@ -145,7 +150,7 @@ async fn open<O: Open>(
     slots: Weak<Slots<O::Target>>,
     at: (Id, O::Target),
     began: Instant,
-) -> Result<Arc<Server>, StoreError> {
+) -> Opened {
     let outcome = opener.open(at.1.clone()).await.map(Arc::new);
     let Some(slots) = slots.upgrade() else { return outcome };
     let mut slots = slots.lock();

@@ -21,7 +21,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::slots::Map;
-use super::pool::Pool;
+use super::pool::{Opened, Pool};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::Failure;
 use crate::store::redis::connection::call::Call;
@@ -188,9 +188,7 @@ impl Cluster {
     }
 
     /// All primaries, each with its connection or the reason why it cannot be reached.
-    pub(crate) async fn primaries(
-        &self,
-    ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
+    pub(crate) async fn primaries(&self) -> Result<Vec<Opened>, StoreError> {
         let map = self.map().await?;
         Ok(join_all(map.primaries().into_iter().map(|node| self.pool.to(node))).await)
     }

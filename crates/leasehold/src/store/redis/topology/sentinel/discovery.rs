@@ -79,20 +79,21 @@ impl Discovery {
         address: &Address,
         pushes: PushSender,
     ) -> Result<Connection, StoreError> {
-        self.to_primary(address, self.to_servers.dial_for_messages(address, pushes)).await
+        self.to_primary(address, self.to_servers.dial_for_messages(address, pushes), |it| it).await
     }
 
     /// Opens something at a server, and checks that the server confirms that it is a primary.
-    async fn to_primary<C: AsRef<Connection>>(
+    async fn to_primary<C>(
         &self,
         address: &Address,
         dialling: impl Future<Output = Result<C, StoreError>>,
+        connection: fn(&C) -> &Connection,
     ) -> Result<C, StoreError> {
         let limit = self.to_servers.connect_timeout / SHARE;
         let opening = async {
             let opened = dialling.await?;
-            expect_primary(opened.as_ref()).await?;
-            self.switches.watch(opened.as_ref());
+            expect_primary(connection(&opened)).await?;
+            self.switches.watch(connection(&opened));
             Ok(opened)
         };
         let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {
@@ -114,7 +115,7 @@ impl Discovery {
         loop {
             let mut failure = None;
             for address in rank(&self.ask_all().await?) {
-                match self.to_primary(&address, self.to_servers.dial(&address)).await {
+                match self.to_primary(&address, self.to_servers.dial(&address), |it| it).await {
                     Ok(server) => return Ok(server),
                     Err(error) => failure = failure.or(Some(error)),
                 }
