@@ -68,9 +68,7 @@ impl fmt::Debug for HolderId {
 
 impl fmt::Display for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.client, f)?;
-        f.write_str("-")?;
-        fmt::Display::fmt(&self.attempt, f)
+        write!(f, "{}-{}", self.client, self.attempt)
     }
 }
 
@@ -78,13 +76,11 @@ impl FromStr for HolderId {
     type Err = InvalidInput;
 
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
-        text.split_once('-')
-            .and_then(|(client, attempt)| {
-                Some(Self { client: client.parse().ok()?, attempt: attempt.parse().ok()? })
-            })
-            .ok_or_else(|| {
-                InvalidInput::new("holder", format!("{text:?} is not `<32 hex digits>-<number>`"))
-            })
+        let read = |(client, attempt): (&str, &str)| {
+            Some(Self { client: client.parse().ok()?, attempt: attempt.parse().ok()? })
+        };
+        let wrong = || format!("{text:?} is not `<32 hex digits>-<number>`");
+        text.split_once('-').and_then(read).ok_or_else(|| InvalidInput::new("holder", wrong()))
     }
 }
 

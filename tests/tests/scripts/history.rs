@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Hold, Outcome, Record, Rules, State, Times, text};
+use leasehold_core::model::{self, Hold, Outcome, Record, Rules, State, Times};
 use leasehold_core::{
     Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Mode, Now,
     PassedOn, Reply, Request, Status, Take,
@@ -312,7 +312,7 @@ impl History {
         let ttl_ms = TTL.as_millis() as u64;
         let ours = model::set(&mut self.record, &mut self.counter, now, (id, ttl_ms));
         self.tokens.extend(ours.map(|token| (id, FencingToken::from_micros(token))));
-        let theirs = server.set(&text::held(id, None), ttl_ms);
+        let theirs = server.set(&format!("h {id}"), ttl_ms);
         (ours == theirs).then_some(()).ok_or(format!("the model set {ours:?}, SET {theirs:?}"))
     }
 

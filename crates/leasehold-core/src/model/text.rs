@@ -20,7 +20,7 @@
 //!
 //! The last run that has succeeded is BEGAN (ms), ENDED (ms), its token, and REQUEST.
 
-use std::fmt::{self, Write as _};
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 use super::record::{Gate, Hold, Last, Record, Share, State, Waiter};
@@ -30,9 +30,6 @@ use crate::time::micros;
 
 /// The version of the rows that this release writes.
 const VERSION: u32 = 1;
-
-/// Room for most texts, so that they are not moved while they grow.
-const USUAL: usize = 96;
 
 /// Why a record cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,37 +53,37 @@ impl UnreadableRecord {
     }
 }
 
-/// Adds the facts about a holder or a waiter after a space, if anything is known.
-fn push_facts(text: &mut String, info: &HolderInfo) {
+/// A text that this function writes. Such a function fails only if the text takes nothing.
+fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    // Room for most texts, so that they are not moved while they grow.
+    let mut text = String::with_capacity(96);
+    let _ = write(&mut text);
+    text
+}
+
+/// Writes the facts about a holder or a waiter after a space, if anything is known.
+fn write_facts(to: &mut impl Write, info: &HolderInfo) -> fmt::Result {
     let HolderInfo { host, pid, label, .. } = info;
     if host.is_empty() && *pid == 0 && label.is_none() {
-        return;
+        return Ok(());
     }
-    for (at, part) in host.split(' ').enumerate() {
-        text.push_str(if at == 0 { " " } else { "%0" });
-        text.push_str(&part.replace('%', "%5"));
-    }
-    if host.is_empty() {
-        text.push_str("%-");
-    }
-    push(text, format_args!(" {pid}"));
-    label.iter().for_each(|label| push(text, format_args!(" {label}")));
+    let host = match &**host {
+        "" => "%-",
+        odd if odd.contains([' ', '%']) => &odd.replace('%', "%5").replace(' ', "%0"),
+        plain => plain,
+    };
+    let mut buffer = itoa::Buffer::new();
+    [" ", host, " ", buffer.format(*pid)].into_iter().try_for_each(|part| to.write_str(part))?;
+    label.iter().try_for_each(|label| write!(to, " {label}"))
 }
 
-/// A text that begins with an id. Formatting would take longer, and each request has an id.
-fn with_id(begin: &[char], HolderId { client, attempt }: HolderId) -> String {
-    let mut text = String::with_capacity(USUAL);
-    text.extend(begin);
+/// Writes an id. Formatting would take longer, and each request has an id.
+fn write_id(to: &mut impl Write, HolderId { client, attempt }: HolderId) -> fmt::Result {
     let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
     let digits = client.0.to_be_bytes().map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-    text.push_str(str::from_utf8(digits.as_flattened()).unwrap_or_default());
-    text.push('-');
-    text + itoa::Buffer::new().format(attempt)
-}
-
-/// Adds to a text, which takes everything.
-fn push(text: &mut String, more: fmt::Arguments<'_>) {
-    let _ = text.write_fmt(more);
+    to.write_str(str::from_utf8(digits.as_flattened()).unwrap_or_default())?;
+    to.write_char('-')?;
+    to.write_str(itoa::Buffer::new().format(attempt))
 }
 
 /// Reads the facts about a holder or a waiter.
@@ -107,16 +104,23 @@ fn word(text: &str) -> (&str, &str) {
 }
 
 /// What a store must know of an attempt that waits, or shares.
-pub fn request(Request { id, mode, info }: &Request) -> String {
-    let mut text = with_id(&[], *id);
+pub fn request(asked: &Request) -> String {
+    written(|text| write_request(text, asked))
+}
+
+/// Writes what a store must know of an attempt that waits, or shares.
+///
+/// # Errors
+///
+/// Those of `to`.
+pub fn write_request(to: &mut impl Write, Request { id, mode, info }: &Request) -> fmt::Result {
+    let (weight, capacity) = (mode.weight(), mode.capacity());
+    write_id(to, *id)?;
     match mode {
-        Mode::Exclusive => text.push_str(" *"),
-        Mode::Permits { .. } | Mode::Shared => {
-            push(&mut text, format_args!(" {}/{}", mode.weight(), mode.capacity()));
-        }
+        Mode::Exclusive => to.write_str(" *")?,
+        Mode::Permits { .. } | Mode::Shared => write!(to, " {weight}/{capacity}")?,
     }
-    push_facts(&mut text, info);
-    text
+    write_facts(to, info)
 }
 
 /// Reads a request.
@@ -130,18 +134,29 @@ pub fn read_request(text: &str) -> Option<Request> {
     Some(Request::new(id.parse().ok()?, mode, read_facts(facts)?))
 }
 
-/// What a gate in `state` says of a hold: its attempt, and what is known of it.
-fn hold(state: char, id: HolderId, known: Option<(u64, &HolderInfo)>) -> String {
-    let mut text = with_id(&[state, ' '], id);
-    if let Some((token, info)) = known {
-        push(&mut text, format_args!(" {token}"));
-        let PassedOn { times, after } = info.passed_on();
-        if times > 0 {
-            push(&mut text, format_args!("+{times}+{}", micros(after)));
-        }
-        push_facts(&mut text, info);
+/// The token and the facts of a hold, once they are known.
+type Known<'a> = Option<(u64, &'a HolderInfo)>;
+
+/// Writes what a gate in `state` says of a hold: its attempt, and what is known of it.
+fn write_hold(to: &mut impl Write, state: &str, id: HolderId, known: Known<'_>) -> fmt::Result {
+    to.write_str(state)?;
+    write_id(to, id)?;
+    let Some((token, info)) = known else { return Ok(()) };
+    to.write_char(' ')?;
+    write_known(to, token, info)
+}
+
+/// Writes what a gate says behind the attempt, once this is known.
+///
+/// # Errors
+///
+/// Those of `to`.
+pub fn write_known(to: &mut impl Write, token: u64, info: &HolderInfo) -> fmt::Result {
+    write!(to, "{token}")?;
+    if let Some(PassedOn { times, after }) = info.passed_on.as_deref() {
+        write!(to, "+{times}+{}", micros(*after))?;
     }
-    text
+    write_facts(to, info)
 }
 
 fn read_hold(text: &str) -> Option<Hold> {
@@ -164,9 +179,13 @@ fn read_hold(text: &str) -> Option<Hold> {
     Some(Hold { id, token: Some(token), info })
 }
 
-/// What a gate says while this attempt holds and nobody waits.
-pub fn held(id: HolderId, known: Option<&Description>) -> String {
-    hold('h', id, known.map(|known| (known.token.micros(), &*known.info)))
+/// Writes what a gate says while this attempt holds and nobody waits.
+///
+/// # Errors
+///
+/// Those of `to`.
+pub fn write_held(to: &mut impl Write, id: HolderId, known: Option<&Description>) -> fmt::Result {
+    write_hold(to, "h ", id, known.map(|known| (known.token.micros(), &*known.info)))
 }
 
 /// What is kept of the last run that has succeeded, but for when it is forgotten.
@@ -184,16 +203,18 @@ pub fn read_last(text: &str, until_ms: u64) -> Option<Last> {
 
 /// What a gate says. `used` is how much of the capacity is taken, if it is shared.
 pub fn gate(state: &State, used: u32) -> String {
-    let of = |state, Hold { id, token, info }: &Hold| hold(state, *id, token.map(|it| (it, info)));
+    let of = |state, Hold { id, token, info }: &Hold| {
+        written(|text| write_hold(text, state, *id, token.map(|it| (it, info))))
+    };
     match state {
-        State::Awaited(holder) => of('w', holder),
+        State::Awaited(holder) => of("w ", holder),
         State::Closed => "x".to_owned(),
         State::Cooling { until_ms, by } => {
             let by = by.as_ref().map(|by| format!(" {}", request(by)));
             format!("k {until_ms}{}", by.unwrap_or_default())
         }
-        State::Held(holder) => of('h', holder),
-        State::Revoked(holder) => of('r', holder),
+        State::Held(holder) => of("h ", holder),
+        State::Revoked(holder) => of("r ", holder),
         State::Shared { capacity } => format!("s {used} {capacity}"),
     }
 }
@@ -220,7 +241,7 @@ impl Record {
     /// The record as text, a line for each of its parts.
     pub fn to_text(&self) -> String {
         let mut text = VERSION.to_string();
-        let mut line = |line: fmt::Arguments<'_>| push(&mut text, line);
+        let mut line = |line: fmt::Arguments<'_>| text.write_fmt(line).unwrap_or_default();
         if let Some(Gate { state, until_ms }) = &self.gate {
             line(format_args!("\ngate {until_ms} {}", gate(state, self.used())));
         }

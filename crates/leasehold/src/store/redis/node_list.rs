@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::connection::Connection;
-use super::connection::call::Call;
+use super::connection::call::{Call, Request};
 use super::connection::dial::Admission;
 use super::layout::key;
 use super::layout::reply::unexpected_reply;
@@ -129,7 +129,8 @@ impl NodeEntry {
         let [own, former] = [&state.list, former].map(|list| list.clone().unwrap_or_default());
         let args = [new_id(), own, state.addresses(), former];
         let decode = |value| Lists::from_redis_value(value).map_err(|_| unexpected_reply());
-        Call::new(Script::Nodes.text(), [key::of_store(prefix, "nodes")], args, decode)
+        let request = Request::new(Script::Nodes.text());
+        Call::new(request.with([key::of_store(prefix, "nodes")], args), decode)
     }
 
     /// Warnings about the lists of other clients.

@@ -4,7 +4,7 @@ use leasehold_core::StoreError;
 use redis::Value;
 
 use super::Redis;
-use super::connection::call::{Call, ScriptText};
+use super::connection::call::{Call, Request, ScriptText};
 use super::layout::reply::unexpected_reply;
 
 /// A Lua script of another crate, for [`Redis::run_script`].
@@ -69,7 +69,7 @@ impl Redis {
         keys: Vec<Vec<u8>>,
         args: Vec<Vec<u8>>,
     ) -> Result<Vec<RedisItem>, StoreError> {
-        self.topology()?.run(&Call::new(&script.0, keys, args, items)).await
+        self.topology()?.run(&Call::new(Request::new(&script.0).with(keys, args), items)).await
     }
 }
 

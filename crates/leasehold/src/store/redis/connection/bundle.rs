@@ -212,7 +212,7 @@ mod tests {
     static RELEASE: LazyLock<ScriptText> = LazyLock::new(|| script("release", true));
 
     fn request(script: &'static ScriptText, key: &str) -> Arc<Request> {
-        Arc::new(Request::new(script, [key, "counter"], [&format!("for {key}"), "inbox:"]))
+        Arc::new(Request::new(script).with([key, "counter"], [&format!("for {key}"), "inbox:"]))
     }
 
     /// The script and the keys of each bundle.
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(written(&[&a]), packed(&["2", "a", "counter", "for a", "inbox:"]));
         let both = ["3", "a", "b", "counter", "for a", "for b", "inbox:"];
         assert_eq!(written(&[&a, &b]), packed(&both));
-        let bare = Request::new(&POLL, ["k"; 10], [""; 0]);
+        let bare = Request::new(&POLL).with(["k"; 10], [""; 0]);
         let mut output = Vec::new();
         write([&bare].into_iter(), &mut output);
         assert_eq!(output, bare.command().get_packed_command());
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn names_are_set_in_one_transaction_and_the_numbers_follow_their_order() {
-        let [a, b] =
-            ["a", "b"].map(|key| Request::new(&SET, [key, "counter"], ["h 1", "NX", "PX", "9"]));
+        let [a, b] = ["a", "b"]
+            .map(|key| Request::new(&SET).with([key, "counter"], ["h 1", "NX", "PX", "9"]));
         let mut output = Vec::new();
         assert_eq!(write([&a, &b].into_iter(), &mut output), Some(5));
         let mut both = redis::pipe();

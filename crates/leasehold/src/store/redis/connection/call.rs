@@ -1,6 +1,7 @@
 //! One call of a script, as planned by a layout: the request, the decoder of its reply, and the
 //! effect of the reply. This module does not depend on what any script does.
 
+use std::fmt;
 use std::sync::Arc;
 
 use leasehold_core::StoreError;
@@ -54,21 +55,57 @@ pub struct Own {
 pub struct Words {
     encoded: Vec<u8>,
     pub(crate) count: usize,
-    /// The length of the words that a call shares with no other.
+    /// How many of the first words a call shares with no other, and their length.
+    own_count: usize,
     own: usize,
 }
 
 impl Words {
-    /// These words, of which a call does not share the first `own`.
-    fn new<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>, own: usize) -> Self {
+    /// No words yet, of which a call does not share the first `own_count`.
+    fn new(own_count: usize) -> Self {
         // Room for most requests.
-        let mut all = Self { encoded: Vec::with_capacity(128), count: 0, own: 0 };
-        for word in words {
-            resp::write_word(&mut all.encoded, word.as_ref());
-            all.count += 1;
-            all.own = if all.count <= own { all.encoded.len() } else { all.own };
+        Self { encoded: Vec::with_capacity(192), own_count, count: 0, own: 0 }
+    }
+
+    /// Adds a word.
+    pub(crate) fn push(&mut self, word: &[u8]) {
+        resp::write_word(&mut self.encoded, word);
+        self.added();
+    }
+
+    /// Adds words.
+    pub(crate) fn extend(&mut self, words: impl IntoIterator<Item: AsRef<[u8]>>) {
+        words.into_iter().for_each(|word| self.push(word.as_ref()));
+    }
+
+    /// Adds a number.
+    pub(crate) fn number(&mut self, number: u64) {
+        self.push(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    /// Adds a word that `write` writes, and returns it.
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Self) -> fmt::Result) -> &[u8] {
+        // Most words have a length of two digits.
+        self.encoded.extend_from_slice(b"$00\r\n");
+        let start = self.encoded.len();
+        let _ = write(self); // all of it is taken
+        let length = self.encoded.len() - start;
+        let (mut buffer, digits) = (itoa::Buffer::new(), start - 4..start - 2);
+        match buffer.format(length).as_bytes() {
+            two @ [_, _] => self.encoded[digits].copy_from_slice(two),
+            other => drop(self.encoded.splice(digits, other.iter().copied())),
         }
-        all
+        self.encoded.extend_from_slice(b"\r\n");
+        self.added();
+        let end = self.encoded.len() - 2;
+        &self.encoded[end - length..end]
+    }
+
+    fn added(&mut self) {
+        self.count += 1;
+        if self.count <= self.own_count {
+            self.own = self.encoded.len();
+        }
     }
 
     /// The words as they are.
@@ -97,6 +134,13 @@ impl Words {
     }
 }
 
+impl fmt::Write for Words {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.encoded.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// The request for a call of a script.
 #[derive(Debug)]
 pub struct Request {
@@ -109,19 +153,26 @@ pub struct Request {
 }
 
 impl Request {
-    /// The request for a call with these keys and arguments.
-    pub(crate) fn new(
-        script: &'static ScriptText,
+    /// The request for a call without any keys and arguments yet.
+    pub(crate) fn new(script: &'static ScriptText) -> Self {
+        let (keys, args) = script.own.map_or((0, 0), |own| (1, own.args));
+        Self { script, keys: Words::new(keys), args: Words::new(args) }
+    }
+
+    /// The same request, with these keys and arguments, too.
+    pub(crate) fn with(
+        mut self,
         keys: impl IntoIterator<Item: AsRef<[u8]>>,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
     ) -> Self {
-        let own = script.own.map_or((0, 0), |own| (1, own.args));
-        Self { script, keys: Words::new(keys, own.0), args: Words::new(args, own.1) }
+        self.keys.extend(keys);
+        self.args.extend(args);
+        self
     }
 
     /// The command that makes the call.
     pub(crate) fn command(&self) -> Cmd {
-        self.with(self.script, &[], &[])
+        self.and(self.script, &[], &[])
     }
 
     /// The command that sets the first key, if the script does that.
@@ -133,7 +184,7 @@ impl Request {
     }
 
     /// The command that calls a script with more keys and arguments behind those of this call.
-    pub(crate) fn with(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    pub(crate) fn and(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&script.sha1).arg(self.keys.count + keys.len());
         command.arg(self.keys.to_vec()).arg(keys).arg(self.args.to_vec()).arg(args);
@@ -177,14 +228,8 @@ pub struct Call<A> {
 
 impl<A> Call<A> {
     /// A call whose reply has no effect.
-    pub(crate) fn new(
-        script: &'static ScriptText,
-        keys: impl IntoIterator<Item: AsRef<[u8]>>,
-        args: impl IntoIterator<Item: AsRef<[u8]>>,
-        decode: fn(Value) -> Result<A, StoreError>,
-    ) -> Self {
-        let request = Arc::new(Request::new(script, keys, args));
-        Self { request, decode, effect: None, is_granted: |_| false }
+    pub(crate) fn new(request: Request, decode: fn(Value) -> Result<A, StoreError>) -> Self {
+        Self { request: Arc::new(request), decode, effect: None, is_granted: |_| false }
     }
 
     /// The same call, whose reply has this effect if it `is_granted`.

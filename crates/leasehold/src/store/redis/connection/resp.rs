@@ -74,15 +74,11 @@ fn line(bytes: &[u8], at: usize) -> RedisResult<Option<(&[u8], usize)>> {
 
 /// The number behind the kind of a line; `None` for a null.
 fn count(line: &[u8]) -> RedisResult<Option<usize>> {
-    let digits = std::str::from_utf8(&line[1..]).map_err(|_| garbage())?;
-    match digits.parse::<i64>() {
-        Ok(-1) => Ok(None),
-        Ok(count) => {
-            let count = usize::try_from(count).ok().filter(|count| *count <= LONGEST);
-            count.map(Some).ok_or_else(garbage)
-        }
-        Err(_) => Err(garbage()),
+    if line[1..] == *b"-1" {
+        return Ok(None);
     }
+    let count = str::from_utf8(&line[1..]).ok().and_then(|digits| digits.parse().ok());
+    count.filter(|count| *count <= LONGEST).map(Some).ok_or_else(garbage)
 }
 
 /// Decodes a complete reply.

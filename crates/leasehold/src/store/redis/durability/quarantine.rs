@@ -35,7 +35,7 @@ use leasehold_core::{Operation, StoreError, StoreErrorKind};
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
 use crate::mutex::Mutex;
-use crate::store::redis::connection::call::{Call, ScriptText};
+use crate::store::redis::connection::call::{Call, Request, ScriptText};
 use crate::store::redis::connection::{Connection, Failure, error, is_unknown_script};
 use crate::store::redis::layout::key::{self, Part, SlotKeys};
 use crate::store::redis::layout::script::Script;
@@ -113,7 +113,7 @@ impl Quarantine {
     pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
         let word = if ends { b"end".to_vec() } else { Vec::new() };
         let args = self.run_and_span(run_id).into_iter().chain([word]);
-        Call::new(Script::BootRecord.text(), [self.keys.key(part)], args, Ok)
+        Call::new(Request::new(Script::BootRecord.text()).with([self.keys.key(part)], args), Ok)
     }
 
     fn run_and_span(&self, run_id: &str) -> [Vec<u8>; 2] {
@@ -131,7 +131,7 @@ impl Quarantine {
         let script = call.request.script.guarded.as_deref()?;
         Some((
             script,
-            call.request.with(script, &[self.keys.key(part).into()], &self.run_and_span(run_id)),
+            call.request.and(script, &[self.keys.key(part).into()], &self.run_and_span(run_id)),
         ))
     }
 

@@ -11,6 +11,7 @@
 //! for a server, or once in each slot of a cluster.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::sync::OnceLock;
 
 use leasehold_core::{ClientId, LockName};
@@ -111,16 +112,24 @@ fn escape(name: &str) -> Cow<'_, str> {
 
 /// The escaped name with a hash tag.
 fn braced(prefix: &str, name: &str) -> String {
+    let mut braced = String::new();
+    let _ = write(&mut braced, prefix, name); // it takes everything
+    braced
+}
+
+/// Writes the escaped name with a hash tag.
+pub(crate) fn write(text: &mut impl Write, prefix: &str, name: &str) -> fmt::Result {
     let escaped = escape(name);
-    if tag(name.as_bytes()).is_none() {
-        return match escaped.strip_prefix('}') {
-            Some(rest) => [prefix, "{%7d", rest, "}"].concat(),
-            None => [prefix, "{", &escaped, "}"].concat(),
-        };
-    }
-    let is_like_another = escaped.starts_with('{') && escaped.ends_with('}')
-        || OTHERS.iter().any(|end| escaped.ends_with(end));
-    [prefix, &escaped, if is_like_another { OWN } else { "" }].concat()
+    let is_like_another = || {
+        escaped.starts_with('{') && escaped.ends_with('}')
+            || OTHERS.iter().any(|end| escaped.ends_with(end))
+    };
+    let parts = match (tag(name.as_bytes()), escaped.strip_prefix('}')) {
+        (None, Some(rest)) => [prefix, "{%7d", rest, "}"],
+        (None, None) => [prefix, "{", &escaped, "}"],
+        (Some(_), _) => [prefix, &escaped, if is_like_another() { OWN } else { "" }, ""],
+    };
+    parts.into_iter().try_for_each(|part| text.write_str(part))
 }
 
 /// The part that a key is about: a slot of a cluster, or otherwise the whole server.

@@ -101,9 +101,8 @@ fn effect(action: &Action) -> Option<Effect> {
     }
 }
 
-/// A span as an argument, in milliseconds, of which none is lost.
-fn millis(span: Duration) -> String {
+/// A span in milliseconds, of which none is lost.
+fn millis(span: Duration) -> u64 {
     let part = u64::from(span.subsec_micros().div_ceil(1_000));
-    let span_ms = span.as_secs().saturating_mul(1_000).saturating_add(part);
-    span_ms.min(script::MAX_SPAN_MS).to_string()
+    span.as_secs().saturating_mul(1_000).saturating_add(part).min(script::MAX_SPAN_MS)
 }

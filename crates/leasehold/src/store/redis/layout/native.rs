@@ -2,17 +2,18 @@
 //! has a queue. The words are those of [`leasehold_core::model::text`].
 
 use std::borrow::Cow;
+use std::fmt::{self, Write};
 
 use leasehold_core::model::text;
 use leasehold_core::{
     Action, Answer, Description, End, Keep, LockName, Mode, Request, StoreError, Take,
 };
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::script::Script;
 use super::slot::slot;
 use super::{Layout, Set, effect, is_granted, key, millis, reply};
-use crate::store::redis::connection::call::{Call, Effect, ScriptText};
+use crate::store::redis::connection::call::{self, Call, Effect};
 
 /// The number of counters of a node of a quorum. A node has several, because a client proposes one
 /// token to all nodes: with one counter, the nodes would often grant different tokens.
@@ -51,7 +52,17 @@ impl Native {
         }
     }
 
-    fn take(&self, take: &Take) -> [String; 5] {
+    /// The request for a call of this script, whose keys are the gate of a name and, if it draws
+    /// numbers, the counter.
+    fn request(&self, script: Script, name: &LockName, draws: bool) -> call::Request {
+        let mut request = call::Request::new(script.text());
+        let gate = request.keys.write(|key| key::write(key, &self.prefix, name.as_str()));
+        let counter = draws.then(|| self.counter(gate));
+        request.keys.extend(counter);
+        request
+    }
+
+    fn take(&self, name: &LockName, take: &Take) -> call::Request {
         let Take { request, ttl, waits, place, ballot_us, from, claim, once_per, .. } = take;
         let place = if *waits { place.unwrap_or_default().to_string() } else { "-".to_owned() };
         let words = [
@@ -61,52 +72,54 @@ impl Native {
             once_per.map(|span| format!("o {}", span.as_micros().div_ceil(1_000))),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
-        [text::request(request), millis(*ttl), place, self.inboxes.clone(), words.join(" ")]
+        let mut taking = self.request(Script::Take, name, true);
+        taking.args.write(|text| text::write_request(text, request));
+        taking.args.number(millis(*ttl));
+        taking.args.extend([&place, &self.inboxes, &words.join(" ")]);
+        taking
     }
+}
 
-    /// The call that ends a hold, with these keys.
-    fn end<'a, A>(
-        &self,
-        script: &'static ScriptText,
-        keys: impl IntoIterator<Item = &'a [u8]>,
-        End { request, known, closes, cooldown, done, .. }: &End,
-        decode: fn(Value) -> Result<A, StoreError>,
-    ) -> Call<A> {
-        let stays = match *closes || !cooldown.is_zero() || !done.is_zero() {
-            true => format!("{} {} {}", millis(*cooldown), millis(*done), u8::from(*closes)),
-            false => String::new(),
-        };
-        let (said, request) = (said(request, known.as_deref()), text::request(request));
-        Call::new(script, keys, [&said, &request, &self.inboxes, &stays], decode)
-    }
+/// The same request to end a hold, with its arguments.
+fn ending(mut ending: call::Request, inboxes: &str, end: &End) -> call::Request {
+    let End { request, known, closes, cooldown, done, .. } = end;
+    ending.args.write(|text| write_said(text, request, known.as_deref()));
+    ending.args.write(|text| text::write_request(text, request));
+    let stays = match *closes || !cooldown.is_zero() || !done.is_zero() {
+        true => format!("{} {} {}", millis(*cooldown), millis(*done), u8::from(*closes)),
+        false => String::new(),
+    };
+    ending.args.extend([inboxes, &stays]);
+    ending
 }
 
 impl Layout for Native {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        let gate = self.key(name);
-        let counter = self.counter(&gate);
-        let keys = [&gate[..], &counter];
         let call = match action {
-            Action::End(end) => self.end(Script::End.text(), keys, end, reply::ended),
-            Action::Keep(keep) => self.keep_all(&[(gate, keep)], reply::kept),
+            Action::End(end) => {
+                let request = ending(self.request(Script::End, name, true), &self.inboxes, end);
+                Call::new(request, reply::ended)
+            }
+            Action::Keep(keep) => self.keep_all([(name, keep)].into_iter(), reply::kept),
             Action::Look { limit } => {
-                Call::new(Script::Look.text(), [gate], [limit.to_string()], reply::status)
+                let mut request = self.request(Script::Look, name, false);
+                request.args.number((*limit).into());
+                Call::new(request, reply::status)
             }
             Action::Revoke { id, force } => {
-                let args = [&*id.to_string(), if *force { "1" } else { "0" }, &self.inboxes];
-                Call::new(Script::Revoke.text(), keys, args, reply::ended)
+                let mut request = self.request(Script::Revoke, name, true);
+                let force = if *force { "1" } else { "0" };
+                request.args.extend([&*id.to_string(), force, &self.inboxes]);
+                Call::new(request, reply::ended)
             }
-            Action::Take(take) => {
-                Call::new(Script::Take.text(), keys, self.take(take), reply::taken)
-            }
+            Action::Take(take) => Call::new(self.take(name, take), reply::taken),
             _ => return Err(StoreError::unknown_request()),
         };
         Ok(call.with_effect(effect(action), is_granted))
     }
 
     fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
-        let leases: Vec<_> = leases.iter().map(|(name, keep)| (self.key(name), keep)).collect();
-        self.keep_all(&leases, reply::many_kept)
+        self.keep_all(leases.iter().map(|(name, keep)| (name, keep)), reply::many_kept)
     }
 
     fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
@@ -115,21 +128,24 @@ impl Layout for Native {
         if !is_plain || once_per.is_some() || request.mode != Mode::Exclusive {
             return None;
         }
-        let gate = self.key(name);
-        let (counter, value) = (self.counter(&gate), text::held(request.id, None));
-        let args = [&value, "NX", "PX", &millis(*ttl)];
-        Some(Call::new(Script::Set.text(), [&gate[..], &counter], args, reply::set))
+        let mut set = self.request(Script::Set, name, true);
+        set.args.write(|text| text::write_held(text, request.id, None));
+        set.args.extend(["NX", "PX"]);
+        set.args.number(millis(*ttl));
+        Some(Call::new(set, reply::set))
     }
 
     fn draw(&self, name: &LockName) -> Option<Call<Set>> {
         let gate = self.key(name);
-        Some(Call::new(Script::Draw.text(), [self.counter(&gate)], ["1"], reply::set))
+        let draw = call::Request::new(Script::Draw.text());
+        Some(Call::new(draw.with([self.counter(&gate)], ["1"]), reply::set))
     }
 
     fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
         let leaves_nothing = !end.closes && end.cooldown.is_zero() && end.done.is_zero();
         (leaves_nothing && end.request.mode == Mode::Exclusive).then(|| {
-            self.end(Script::EndAlone.text(), [&self.key(name)[..]], end, reply::ended_alone)
+            let request = self.request(Script::EndAlone, name, false);
+            Call::new(ending(request, &self.inboxes, end), reply::ended_alone)
         })
     }
 
@@ -163,30 +179,36 @@ impl Layout for Native {
 }
 
 impl Native {
-    fn keep_all(&self, leases: &[(Vec<u8>, &Keep)], decode: reply::Decode) -> Call<Answer> {
-        let mut keys: Vec<_> = leases.iter().map(|(gate, _)| gate.clone()).collect();
-        if let Some((gate, _)) = leases.iter().find(|(_, keep)| keep.description.is_some()) {
-            keys.push(self.counter(gate).into());
+    fn keep_all<'a>(
+        &self,
+        leases: impl Iterator<Item = (&'a LockName, &'a Keep)>,
+        decode: reply::Decode,
+    ) -> Call<Answer> {
+        let (mut keeping, mut counter) = (call::Request::new(Script::Keep.text()), None);
+        for (name, Keep { request, ttl, known, description, .. }) in leases {
+            let gate = keeping.keys.write(|key| key::write(key, &self.prefix, name.as_str()));
+            keeping.args.write(|text| write_said(text, request, known.as_deref()));
+            let described = description.as_deref();
+            counter = counter.or_else(|| described.map(|_| self.counter(gate).into_owned()));
+            keeping.args.number(millis(*ttl));
+            keeping.args.write(|to| match described {
+                Some(told) => text::write_known(to, told.token.micros(), &told.info),
+                None => Ok(()),
+            });
         }
-        let args = leases.iter().flat_map(|(_, Keep { request, ttl, known, description, .. })| {
-            let described = description.as_deref().map(|it| describe(request, it));
-            [said(request, known.as_deref()), millis(*ttl), described.unwrap_or_default()]
-        });
-        let call = Call::new(Script::Keep.text(), keys, args, decode);
+        keeping.keys.extend(counter);
+        let call = Call::new(keeping, decode);
         call.with_effect(Some(Effect::Renewal), is_granted)
     }
 }
 
-/// What the store says about a hold, as far as its holder knows.
-fn said(request: &Request, known: Option<&Description>) -> String {
+/// Writes what the store says about a hold, as far as its holder knows.
+fn write_said(to: &mut impl Write, request: &Request, known: Option<&Description>) -> fmt::Result {
     match request.mode {
-        Mode::Exclusive => text::held(request.id, known),
-        _ => format!("s {}", text::request(request)),
+        Mode::Exclusive => text::write_held(to, request.id, known),
+        _ => {
+            to.write_str("s ")?;
+            text::write_request(to, request)
+        }
     }
-}
-
-/// The part of a gate behind the attempt.
-fn describe(request: &Request, description: &Description) -> String {
-    let held = text::held(request.id, Some(description));
-    held.splitn(3, ' ').nth(2).unwrap_or_default().to_owned()
 }

@@ -23,7 +23,7 @@ fn open(room: usize) -> (Wire, DuplexStream) {
 }
 
 fn call(key: &str) -> Ask {
-    Ask::Call(Arc::new(Request::new(&SCRIPT, [key], [key, "inbox:"])))
+    Ask::Call(Arc::new(Request::new(&SCRIPT).with([key], [key, "inbox:"])))
 }
 
 fn packed(words: &[&str]) -> Vec<u8> {

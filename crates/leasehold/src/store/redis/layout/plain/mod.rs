@@ -15,7 +15,7 @@ use redis::Cmd;
 use super::script::Script;
 use super::shared::{self, flag, number, revoked, unsupported};
 use super::{Layout, effect, is_granted, key, millis, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use crate::store::redis::connection::call::{Call, Effect, Request};
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Layout for Plain {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let (script, args, decode): (_, _, reply::Decode) = match action {
             Action::End(End { request, cooldown, .. }) => {
-                let args = vec![value::begin(request.id), millis(*cooldown).into()];
+                let args = vec![value::begin(request.id), number(millis(*cooldown))];
                 (Script::PlainEnd, args, reply::ended)
             }
             Action::Keep(lease) => (Script::PlainKeep, keep(lease).to_vec(), reply::kept),
@@ -44,14 +44,14 @@ impl Layout for Plain {
             }
             _ => return Err(StoreError::unknown_request()),
         };
-        let call = Call::new(script.text(), [self.key(name)], args, decode);
+        let call = Call::new(Request::new(script.text()).with([self.key(name)], args), decode);
         Ok(call.with_effect(effect(action), is_granted))
     }
 
     fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
         let keys = leases.iter().map(|(name, _)| self.key(name));
         let args = leases.iter().flat_map(|(_, lease)| keep(lease));
-        Call::new(Script::PlainKeep.text(), keys, args, reply::many_kept)
+        Call::new(Request::new(Script::PlainKeep.text()).with(keys, args), reply::many_kept)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
 
@@ -104,7 +104,7 @@ fn take(Take { request, ttl, ballot_us, from, .. }: &Take) -> Vec<Vec<u8>> {
     vec![
         value::begin(request.id),
         value::end(&request.info),
-        millis(*ttl).into(),
+        number(millis(*ttl)),
         number(ballot_us.unwrap_or(0)),
         from.map(value::begin).unwrap_or_default(),
     ]
@@ -114,7 +114,7 @@ fn keep(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
     let said = description.as_deref().map(|Description { token, info, .. }| {
         [number(token.micros()), value::end(info)].concat() //
     });
-    [value::begin(request.id), millis(*ttl).into(), said.unwrap_or_default()]
+    [value::begin(request.id), number(millis(*ttl)), said.unwrap_or_default()]
 }
 
 fn refused(name: &LockName, why: &str) -> StoreError {

@@ -24,7 +24,7 @@ use super::plain::value;
 use super::script::Script;
 use super::shared::{self, flag, number, revoked, text, unsupported};
 use super::{Layout, effect, is_granted, key, millis, reply};
-use crate::store::redis::connection::call::{Call, Effect};
+use crate::store::redis::connection::call::{Call, Effect, Request};
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Layout for Redisson {
             _ => return Err(StoreError::unknown_request()),
         };
         let keys = [vec![names.lock], keys].concat();
-        let call = Call::new(script.text(), keys, args, decode);
+        let call = Call::new(Request::new(script.text()).with(keys, args), decode);
         Ok(call.with_effect(effect(action), is_granted))
     }
 
@@ -72,9 +72,8 @@ impl Layout for Redisson {
             [names.lock, hold]
         });
         let args = leases.iter().flat_map(|(_, keep)| kept(keep));
-        let script = Script::RedissonKeep.text();
-        Call::new(script, keys, args, reply::many_kept)
-            .with_effect(Some(Effect::Renewal), is_granted)
+        let request = Request::new(Script::RedissonKeep.text()).with(keys, args);
+        Call::new(request, reply::many_kept).with_effect(Some(Effect::Renewal), is_granted)
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
@@ -116,7 +115,7 @@ impl Redisson {
             text(&names::owner(request.id)),
             value::begin(request.id),
             value::end(&request.info),
-            millis(*ttl).into(),
+            number(millis(*ttl)),
             flag(request.mode == Mode::Shared),
             from.map(|from| text(&names::owner(from))).unwrap_or_default(),
         ];
@@ -128,7 +127,7 @@ impl Redisson {
 
     fn end(&self, names: &LockKeys, end: &End) -> Planned {
         let End { request, closes, cooldown, .. } = end;
-        let args = vec![text(&names::owner(request.id)), millis(*cooldown).into(), flag(*closes)];
+        let args = vec![text(&names::owner(request.id)), number(millis(*cooldown)), flag(*closes)];
         let args = [args, self.telling(names)].concat();
         (Script::RedissonEnd, vec![names.hold(request.id)], args, reply::ended)
     }
@@ -162,7 +161,7 @@ fn looked_fenced(value: Value) -> Result<Answer, StoreError> {
 
 fn kept(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
     let said = description.as_deref().map(|Description { info, .. }| value::end(info));
-    [text(&names::owner(request.id)), millis(*ttl).into(), said.unwrap_or_default()]
+    [text(&names::owner(request.id)), number(millis(*ttl)), said.unwrap_or_default()]
 }
 
 /// The same answer, with the counter itself as each token instead of a time.
