@@ -14,11 +14,10 @@ use crate::Database;
 #[tokio::test]
 async fn who_does_not_wait_has_one_session_and_does_not_listen() {
     let Some(server) = crate::server() else { return };
-    let client = Client::connect(&server.url()).await.unwrap();
-    let mut held = Vec::new();
-    for number in 0..20 {
-        let lock = client.mutex(format!("a/{number}")).ttl(Duration::from_hours(1)); // no renewal
-        held.push(lock.acquire().await.unwrap());
+    let store = crate::open(&server.url()).await;
+    let _inbox = store.inbox(ClientId(1)).await.unwrap();
+    for it in 0..20 {
+        store.execute(crate::bundles::on(it, it, false)).await.unwrap();
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
     assert_eq!(server.query(count).unwrap().trim(), "1");
