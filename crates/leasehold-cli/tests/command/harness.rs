@@ -174,9 +174,12 @@ impl Ended {
     #[track_caller]
     pub(crate) fn assert_failed(&self, code: i32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
-        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
-        assert!(self.stderr.starts_with("leasehold: "), "{self:?}");
-        assert!(self.stderr.contains(words), "{words:?} is missing: {self:?}");
+        // On a busy machine, a process that was killed may be there for two seconds more.
+        let is_slow = |line: &&str| line.contains("was killed and has not ended yet");
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !is_slow(line)).collect();
+        assert_eq!(lines.len(), 1, "{self:?}");
+        assert!(lines[0].starts_with("leasehold: "), "{self:?}");
+        assert!(lines[0].contains(words), "{words:?} is missing: {self:?}");
     }
 
     /// Checks that it ended with this code, whatever its output.
