@@ -1,6 +1,7 @@
 //! Slots that move to another node while their names are held and awaited.
 
 use leasehold::{Client, LockName};
+use leasehold_testkit::harness::until;
 use leasehold_testkit::{Cluster, Contenders, must};
 
 use super::{LONG, TTL, assert_nothing_denied, client, queued, refusals, soon, three_alone, url};
@@ -13,9 +14,11 @@ async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
     let cluster = three_alone();
     let (name, slot) = cluster.fresh_name(0);
     let (one, two) = (client(&cluster).await, client(&cluster).await);
-    // With a label, nothing is left to be told in the background.
-    let guard = one.mutex(&name).ttl(LONG).label("moving").acquire().await.unwrap();
+    let guard = one.mutex(&name).ttl(LONG).acquire().await.unwrap();
     let token = guard.token();
+    // Nothing is left to be told in the background.
+    let is_told = async || one.admin().inspect(&name).await.unwrap().holders[0].token.is_some();
+    until("the server knows the token", is_told).await;
 
     cluster.move_slot(slot, 1).unwrap();
     guard.renew().await.unwrap();

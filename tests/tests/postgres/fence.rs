@@ -13,6 +13,9 @@ use crate::Database;
 
 pub(crate) const NAME: &str = "invoices/42";
 
+/// No renewal writes the row of a lease of this length while a test does so itself.
+const UNRENEWED: Duration = Duration::from_secs(600);
+
 /// Each level, and the error of `fence` for a grant that is newer than the snapshot.
 const LEVELS: [(&str, &str); 3] =
     [("READ COMMITTED", OVERTAKEN), ("REPEATABLE READ", "40001"), ("SERIALIZABLE", "40001")];
@@ -47,7 +50,7 @@ impl World {
 
     /// A holder with its token, and a transaction that begins afterwards.
     async fn held(&self) -> (Guard, FencingToken, Transaction) {
-        let guard = self.holder.mutex(NAME).acquire().await.unwrap();
+        let guard = self.holder.mutex(NAME).ttl(UNRENEWED).acquire().await.unwrap();
         let token = guard.token();
         (guard, token, self.transaction().await)
     }
