@@ -243,10 +243,12 @@ impl Topology {
             }
             Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, ..Plan::QUICK.faithful() },
             Self::Redisson => Plan { semaphores: 0, elections: 0, ..Plan::QUICK.faithful() },
+            // With long holds, a lease is usually held when the place forgets.
             Self::Quarantine => Plan {
                 ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE],
+                longest: QUARANTINE,
                 numbers: &LASTING_NUMBERS,
-                ..Plan::QUICK
+                ..Plan::SLOW
             },
             // A round with split votes is expensive.
             Self::Quorum => Plan { tasks: 6, modes: Modes::Mutexes, elections: 0, ..Plan::WIDE },
@@ -258,7 +260,7 @@ impl Topology {
             }
             // `replicas=` is about grants; all other data are as durable as the primary.
             Self::Sentinel | Self::SentinelAlone => Plan::WIDE,
-            // With long holds, a lease is usually held when the place forgets.
+            // The same.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }
             }
