@@ -40,7 +40,7 @@ def script(name: str) -> str:
     """A script with all that it includes."""
     lines = []
     for line in (SCRIPTS / f"{name}.lua").read_text().splitlines():
-        included = re.fullmatch("--@include (.+)", line)
+        included = re.fullmatch(" *--@include (.+)", line)
         if included:
             lines.append(script(included[1].replace("guard", "unguarded")))
         else:

@@ -85,13 +85,13 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
     (
         Bug::PublishMayFail,
-        "redis.pcall('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
-        "redis.call('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
+        "redis.pcall('PUBLISH', prefix .. match(attempt, '^%x+'), message)",
+        "redis.call('PUBLISH', prefix .. match(attempt, '^%x+'), message)",
     ),
     (
         Bug::ReleaseWithoutOwnerCheck,
-        "local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt",
-        "local held = match(state, '[hwr]') ~= nil",
+        "local held = holder == attempt",
+        "local held = not not holder",
     ),
     (Bug::TokenAsText, "return format('%.0f', number)", "return '' .. number"),
 ];

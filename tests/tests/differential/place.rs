@@ -10,9 +10,6 @@ use leasehold_testkit::RedisServer;
 use redis::{Connection, Msg, Value};
 
 /// The clock of the scripts under test: their last argument.
-const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
-
-/// What a script without a clock has in its place.
 const TEST_TIME: &str = "(function() local us = table.remove(ARGV) \
     return { string.sub(us, 1, -7), string.sub(us, -6) } end)()";
 
@@ -69,8 +66,7 @@ impl Place {
         let mut load = |source: String| -> String {
             redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap()
         };
-        let tested =
-            |script: Script| script.assemble(TEST_CLOCK).replace("redis.call('TIME')", TEST_TIME);
+        let tested = |script: Script| script.source().replace("redis.call('TIME')", TEST_TIME);
         let scripts = Script::ALL.map(|script| (script.sha1(), load(tested(script)))).to_vec();
         let dump = load(DUMP.to_owned());
         Self { redis, connection, subscriber, scripts, dump }

@@ -1,6 +1,6 @@
 //! The real server's side of a history.
 
-use leasehold::store::redis_wire::{CLOCK, Call, Layout, Native, Script, message};
+use leasehold::store::redis_wire::{Call, Layout, Native, Script, message};
 use leasehold_core::{Action, Addressed, Answer, LockName, Reply};
 use leasehold_testkit::{RedisServer, must};
 use redis::{Connection, FromRedisValue, Msg, Value, cmd};
@@ -11,9 +11,7 @@ const GATE: &str = "lh:{name}";
 const INBOXES: &str = "lh:inbox:";
 
 /// The clock of the scripts under test.
-const TEST_CLOCK: &str = "local time = redis.call('MGET', '{name}:s', '{name}:us')
-local now = time[1] * 1000000 + time[2]
-";
+const TEST_TIME: &str = "call('MGET', '{name}:s', '{name}:us')";
 
 pub(super) struct Server {
     _redis: RedisServer,
@@ -33,16 +31,11 @@ impl Server {
         let mut connection = redis.connection().unwrap();
         let mut inboxes = redis.connection().unwrap();
         cmd("PSUBSCRIBE").arg(format!("{INBOXES}*")).exec(&mut inboxes).unwrap();
-        assert!(CLOCK.contains("local now = "));
-        let ours = [Script::Draw, Script::End, Script::Keep, Script::Revoke, Script::Take];
-        let mut scripts = ours.map(|script| (script.sha1(), script.assemble(TEST_CLOCK))).to_vec();
-        let look =
-            Script::Look.source().replace("call('TIME')", "call('MGET', '{name}:s', '{name}:us')");
-        scripts.push((Script::Look.sha1(), look));
-        let load = |(sha1, source): (&'static str, String)| {
-            (sha1, cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap())
+        let mut load = |script: Script| {
+            let source = script.source().replace("call('TIME')", TEST_TIME);
+            (script.sha1(), cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap())
         };
-        let scripts = scripts.into_iter().map(load).collect();
+        let scripts = Script::ALL.map(&mut load).to_vec();
         let (layout, name) = (Native::new("lh:", false), must(LockName::new("name")));
         Self { _redis: redis, connection, inboxes, layout, name, scripts, passed_ms: 0 }
     }

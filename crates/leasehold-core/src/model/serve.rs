@@ -72,9 +72,8 @@ impl Step<'_> {
         if !is_free || !is_alone || !self.fits(take.request.mode) {
             return None;
         }
-        let place = self.record.place_of(id)?;
-        let waiter = self.record.queue.remove(&place)?;
-        self.grant(&waiter.request, token, (millis(take.ttl), true));
+        self.record.leave(id);
+        self.grant(&take.request, token, (millis(take.ttl), true));
         Some(token)
     }
 

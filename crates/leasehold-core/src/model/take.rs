@@ -62,12 +62,13 @@ impl Step<'_> {
             return granted(token);
         }
         let in_force = self.in_force(mode.capacity());
-        let place = self.join(take);
+        // Who cannot wait has no place while nobody is granted the name.
+        let joins = take.claim.is_none() && (take.waits || !self.is_shut());
+        let place = if joins { self.join(take) } else { 0 };
         if let Some(token) = self.serve(Some(take)) {
             return granted(token);
         }
         if take.claim.is_some() {
-            self.record.leave(id);
             return Reply::NotHeld;
         }
         let left_ms = self.rules.grants_after_ms().unwrap_or_else(|| self.left_ms());
@@ -187,8 +188,8 @@ impl Step<'_> {
     /// place was lost brings it again.
     fn join(&mut self, take: &Take) -> u64 {
         self.record.queue_until_ms = self.now_ms() + self.rules.times.queue_ms;
-        let old = self.record.place_of(take.request.id).or(take.place);
-        let place = old.unwrap_or_else(|| self.draw(None));
+        let new = take.place.unwrap_or_else(|| self.draw(None));
+        let place = self.record.place_of(take.request.id).unwrap_or(new);
         let waiter = Waiter { request: take.request.clone(), asked_ms: self.now_ms() };
         self.record.queue.insert(place, waiter);
         place

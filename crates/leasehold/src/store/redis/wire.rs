@@ -8,4 +8,4 @@ pub use super::layout::native::Native;
 pub use super::layout::plain::Plain;
 pub use super::layout::redisson::Redisson;
 pub use super::layout::reply::message;
-pub use super::layout::script::{CLOCK, Script};
+pub use super::layout::script::Script;

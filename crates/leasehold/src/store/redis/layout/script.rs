@@ -20,9 +20,6 @@ use crate::store::redis::connection::call::{Own, ScriptText};
 /// How long a list of the nodes of a quorum counts as in use after somebody left it: 5 min.
 pub(crate) const LIST_LIFE: Duration = Duration::from_mins(5);
 
-/// The line of Lua that reads the server's clock.
-pub const CLOCK: &str = include_str!("lua/clock.lua");
-
 const INCLUDE: &str = "--@include ";
 
 /// The line of a script that may grant.
@@ -31,14 +28,15 @@ const GUARD: &str = "--@include guard";
 /// The longest time that a script takes: 31 years, so that no sum of times comes near 2⁵³.
 pub(super) const MAX_SPAN_MS: u64 = 1_000_000_000_000;
 
-/// The files that others include, by their names: `lua/NAME.lua`. The clock is not among them, so
-/// that a test can bring its own.
+/// The files that others include, by their names: `lua/NAME.lua`.
 macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 7] =
-    shared!["boot", "finish", "gate", "guard", "plain/value", "redisson/lock", "unguarded"];
+const SHARED: [(&str, &str); 12] = shared! {
+    "attempt", "boot", "clock", "counter", "finish", "gate", "guard", "plain/value",
+    "redisson/lock", "serve", "share", "unguarded"
+};
 
 /// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);
@@ -175,12 +173,11 @@ scripts! {
 
 fn make_texts() -> Texts {
     Script::ALL.map(|script| {
-        let mut text = ScriptText::new(script.assemble(CLOCK));
+        let mut text = ScriptText::new(script.assemble(false));
         text.own = script.own();
         text.sets = script == Script::Set;
         if script.file().contains(GUARD) && script != Script::EndAlone {
-            let guarded = ScriptText::new(script.assembled(CLOCK, true));
-            text.guarded = Some(Box::new(guarded));
+            text.guarded = Some(Box::new(ScriptText::new(script.assemble(true))));
         }
         text
     })
@@ -212,27 +209,20 @@ impl Script {
         &self.text().sha1
     }
 
-    /// The whole text, with `clock` as the lines that read the clock. Only a test passes other
-    /// lines than [`CLOCK`].
-    pub fn assemble(self, clock: &str) -> String {
-        self.assembled(clock, false)
-    }
-
-    fn assembled(self, clock: &str, is_guarded: bool) -> String {
+    fn assemble(self, is_guarded: bool) -> String {
         let mut whole = self.access().flags().to_owned();
-        include(&mut whole, self.file(), clock, is_guarded);
+        include(&mut whole, self.file(), is_guarded);
         write_constants(&whole)
     }
 }
 
 /// Adds a file with all its includes. The clock is read once.
-fn include(whole: &mut String, file: &str, clock: &str, is_guarded: bool) {
+fn include(whole: &mut String, file: &str, is_guarded: bool) {
     for line in file.lines() {
-        match line.strip_prefix(INCLUDE) {
-            Some("clock") if whole.contains(clock) => {}
-            Some("clock") => whole.push_str(clock),
+        match line.trim_start().strip_prefix(INCLUDE) {
+            Some("clock") if whole.contains(shared("clock")) => {}
             Some("guard") if !is_guarded => whole.push_str(shared("unguarded")),
-            Some(name) => include(whole, shared(name), clock, is_guarded),
+            Some(name) => include(whole, shared(name), is_guarded),
             None => {
                 whole.push_str(bugs::patched(line));
                 whole.push('\n');
@@ -281,8 +271,8 @@ mod tests {
         }
         let files = Script::ALL.map(Script::file).into_iter();
         for line in files.chain(SHARED.map(|(_, text)| text)).flat_map(str::lines) {
-            if let Some(name) = line.strip_prefix(INCLUDE) {
-                assert!(name == "clock" || !shared(name).is_empty(), "{name}");
+            if let Some(name) = line.trim_start().strip_prefix(INCLUDE) {
+                assert!(!shared(name).is_empty(), "{name}");
             }
         }
     }

@@ -10,11 +10,10 @@
 --       ? for all, if the counter is needed
 --@include guard
 local names, stays = (#ARGV - 2) / 2, ARGV[#ARGV]
-if names == 1 and stays == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1]) and '1'
-end
+local first = names == 1 and redis.pcall('GET', KEYS[1])
+if first == ARGV[1] and stays == '' then return redis.call('DEL', KEYS[1]) and '1' end
+local values = names > 1 and redis.call('MGET', unpack(KEYS, 1, names)) or { first }
 local replies, free, more = {}, {}, {}
-local values = names > 1 and redis.call('MGET', unpack(KEYS, 1, names)) or {}
 for at = 1, names do
   if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]
@@ -29,8 +28,7 @@ if not KEYS[names + 1] then return '?' end
 --@include gate
 --@include finish
 
-local counter, prefix = KEYS[names + 1], ARGV[#ARGV - 1]
 for _, at in ipairs(more) do
-  replies[at] = finish(KEYS[at], ARGV[2 * at], counter, prefix, stays)
+  replies[at] = finish(KEYS[at], values[at], ARGV[2 * at], KEYS[names + 1], ARGV[#ARGV - 1], stays)
 end
 return table.concat(replies)

@@ -9,15 +9,21 @@
 local names, replies, more = #ARGV / 3, {}, {}
 local values = redis.call('MGET', unpack(KEYS, 1, names))
 for at = 1, names do
-  if values[at] == ARGV[3 * at - 2] and ARGV[3 * at] == ''
-    and redis.call('PEXPIRE', KEYS[at], ARGV[3 * at - 1], 'GT') == 1 then
-    replies[at] = 'h'
+  local value, known = values[at] or '', ARGV[3 * at - 2]
+  local state = string.sub(value, 1, 1)
+  local grace = state == 'h' and 0 or GRACE
+  if ARGV[3 * at] == '' and state ~= 'r' and string.sub(value, 2) == string.sub(known, 2)
+    and (state == 'h' or redis.call('PTTL', KEYS[at]) >= GRACE)
+    and redis.call('PEXPIRE', KEYS[at], ARGV[3 * at - 1] + grace, 'GT') == 1 then
+    replies[at] = state
   else
     more[#more + 1] = at
   end
 end
 if not more[1] then return table.concat(replies) end
 --@include gate
+--@include counter
+--@include share
 
 -- Of a hold that was ended by force, the list of ended attempts is left.
 local function is_closed(gate, said)
@@ -36,28 +42,28 @@ end
 
 -- What a hold says, once it is described. A late request of a caller that has passed the lease on
 -- changes no facts.
-local function described(rest, said)
-  local token, times = match(said, '^(%d+)%+?(%d*)')
-  local attempt, old, before, facts = match(rest, '^(%S+) ?(%d*)%+?(%d*)(.*)')
-  local is_late = (tonumber(times) or 0) < (tonumber(before) or 0)
-  local told = is_late and match(rest, '^%S+ %d+(.*)') or match(said, '^%d+(.*)')
+local function described(value, holder, old, said)
+  local token, told = match(said, '^(%d+)(.*)')
+  local facts = match(value, '^. %S+ %d+(.*)') or ''
+  local times, before = match(told, '^%+(%d+)') or 0, match(facts, '^%+(%d+)') or 0
+  if tonumber(times) < tonumber(before) then told = facts end
   local highest = old ~= '' and tonumber(old) > tonumber(token) and old or token
-  return ' ' .. attempt .. ' ' .. highest .. told
+  return ' ' .. holder .. ' ' .. highest .. told
 end
 
 local function keep(gate, known, ttl, said)
-  local state, rest = read(gate)
+  local state, value, holder, old = read(gate)
   if state == 'd' then return 'x' end
   if state == 's' then return keep_share(gate, known, ttl) end
-  if not match(state, '[hwr]') or match(rest, '^%S+') ~= match(known, '^. (%S+)') then
+  if not holder or holder ~= match(known, '^. (%S+)') then
     return is_closed(gate, known) and 'r' or '-'
   end
-  if left(gate, state, rest) == 0 then return '-' end
+  if left(gate, state, holder) == 0 then return '-' end
   if state == 'r' then return 'r' end
   if said ~= '' then
     local counter, token = KEYS[names + 1], match(said, '^%d+')
     if is_too_far_ahead(counter, token) then return 'v' end
-    call('SET', gate, state .. described(rest, said), 'KEEPTTL')
+    call('SET', gate, state .. described(value, holder, old, said), 'KEEPTTL')
     raise(counter, token)
   end
   prolong(gate, ttl + (state == 'h' and 0 or GRACE))

@@ -12,6 +12,8 @@
 --       next may begin after MS · a number: the rest of a quarantine (µs)
 --@include guard
 --@include gate
+--@include counter
+--@include attempt
 local gate, counter, request, ttl, place = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local prefix, queue, more = ARGV[4], KEYS[1] .. ':q', ARGV[5]
 local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
@@ -32,23 +34,21 @@ local done = once and call('GET', gate .. ':d')
 local next_in = done and match(done, '^%d+') + once - now_ms or 0
 if next_in > 0 then
   leave(gate, request)
-  return table.concat({ 'D', text(next_in), text(now), done }, ' ')
+  return table.concat({ 'D', text(next_in), now_text, done }, ' ')
 end
-local state, rest, value = read(gate)
+local state, value, holder, first, second = read(gate)
 if state == 'd' then return 'X' end
-local is_held = state == 'h' or state == 'w' or state == 'r'
-local holder, token = match(rest, '^(%S+) ?(%d*)')
-local is_handed_out = is_held and holder ~= attempt and holder == from
-local left_ms = left(gate, state, rest)
-local offered = ballot or claim
-local is_ballot_too_high = offered and is_too_far_ahead(counter, offered)
+local is_handed_out = holder and holder ~= attempt and holder == from
+local left_ms = left(gate, state, holder, first)
+local is_ballot_too_high = is_too_far_ahead(counter, ballot or claim)
 
 -- A copy of a request that was granted gets the same grant again. A lease that was handed out is
 -- taken over once.
-if is_held and (holder == attempt or is_handed_out) then
+if is_handed_out or holder == attempt then
   if state == 'r' then return 'R' end
   if is_handed_out and is_ballot_too_high then return 'V' end
   if shut_us > 0 and not claim then return shut_us end
+  local token = first
   if is_handed_out or token == '' then
     token = draw(counter, ballot)
     call('SET', gate, state .. ' ' .. attempt .. ' ' .. token .. facts, 'KEEPTTL')
@@ -62,28 +62,29 @@ if is_held and (holder == attempt or is_handed_out) then
   return 'G ' .. token
 end
 if state == 's' then
+  --@include share
   local deadline = call('ZSCORE', gate .. ':h', request)
   if deadline and tonumber(deadline) >= now_ms then
     extend_share(gate, request, ttl)
     return 'G ' .. (call('HGET', gate .. ':w', attempt) or draw(counter))
   end
-end
-local share, deadline = share_of(gate, from and state, from)
-if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
-  if call('LPOS', gate .. ':x', from) then return 'R' end
-  if is_ballot_too_high then return 'V' end
-  token = draw(counter, ballot)
-  leave(gate, request)
-  if call('ZADD', gate .. ':h', text(deadline), request) == 0 then
-    -- Its own earlier hold, which is over, still counted.
-    local taken, limit = match(rest, '^(%d+) (%d+)')
-    call('SET', gate, 's ' .. text(taken - weight_of(request)) .. ' ' .. limit, 'KEEPTTL')
+  local share
+  if from then share, deadline = share_of(gate, from) end
+  if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
+    if call('LPOS', gate .. ':x', from) then return 'R' end
+    if is_ballot_too_high then return 'V' end
+    local token = draw(counter, ballot)
+    leave(gate, request)
+    if call('ZADD', gate .. ':h', deadline, request) == 0 then
+      -- Its own earlier hold, which is over, still counted.
+      call('SET', gate, 's ' .. text(first - weight_of(request)) .. ' ' .. second, 'KEEPTTL')
+    end
+    call('HSET', gate .. ':w', attempt, token)
+    end_share(gate, share) -- last, since the keys go with their last entry
+    close(gate, from)
+    extend_share(gate, request, ttl)
+    return 'G ' .. token
   end
-  call('HSET', gate .. ':w', attempt, token)
-  end_share(gate, share) -- last, since the keys go with their last entry
-  close(gate, from)
-  extend_share(gate, request, ttl)
-  return 'G ' .. token
 end
 -- A node from which a lease was taken over says so.
 if from then return call('LPOS', gate .. ':x', from) and 'C' or 'N' end
@@ -91,7 +92,7 @@ if from then return call('LPOS', gate .. ':x', from) and 'C' or 'N' end
 -- The name may be in use as another kind of lock.
 local LOCK = 'LOCK_CAPACITY'
 local limit = match(what, '/(%d+)') or LOCK
-local in_force = is_held and LOCK or state == 's' and match(rest, ' (%d+)') or limit
+local in_force = holder and LOCK or state == 's' and second or limit
 if (in_force == LOCK) ~= (limit == LOCK) or in_force ~= limit and is_try then
   return 'M ' .. in_force
 end
@@ -99,57 +100,62 @@ if is_ballot_too_high then return 'V' end
 if place == '0' and call('ZCARD', queue) >= MAX_WAITING then return 'F' end
 if claim and shut_us == 0 then return 'N' end
 
-local used, capacity = 0, tonumber(limit)
-if state == 's' then
-  used, capacity = used_of(gate, rest)
-  if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
+-- A waiter whose place was lost brings it again.
+local function join()
+  if is_new then place = draw(counter) end
+  local is_again = call('ZADD', queue, 'NX', place, request) == 0
+  if is_again then place = text(call('ZSCORE', queue, request)) end
+  call('PEXPIRE', queue, 'QUEUE')
+  -- Otherwise its place says when it asked.
+  if is_again or not is_new or tonumber(place) > now then
+    call('HSET', gate .. ':w', attempt, now_ms)
+    outlive(gate .. ':w', QUEUE)
+  end
 end
-local is_again = call('ZSCORE', queue, request)
 local is_open = left_ms == 0 and shut_us == 0
-if claim then
-  -- Nobody else can have been granted the name since.
-  local others = call('ZCARD', queue) - (is_again and 1 or 0)
-  is_open = others == 0 and (state == 'x' or state == 's')
-  if is_open and fits(what, used, capacity) then leave(gate, request) end
-end
-if is_open and call('EXISTS', queue) == 0 and fits(what, used, capacity) then
-  token = claim or draw(counter, ballot)
-  if claim then raise(counter, claim) end
-  used, capacity = grant(gate, request, token, ttl, true, used, capacity)
-  if used then settle(gate, used, capacity) end
-  return 'G ' .. token
-end
-if claim then return 'N' end
-
--- The queue. A waiter whose place was lost brings it again.
-if is_again then
-  place = text(is_again)
-elseif is_new then
-  place = draw(counter)
-end
-call('ZADD', queue, place, request)
-call('PEXPIRE', queue, QUEUE)
-if is_again or not is_new or tonumber(place) > now then
-  call('HSET', gate .. ':w', attempt, text(now_ms))
-  outlive(gate .. ':w', QUEUE)
-else
-  call('HDEL', gate .. ':w', attempt) -- its place says when it asked
-end
-if is_open then
-  token = serve(gate, counter, prefix, used, capacity, request, ttl, ballot)
+if is_open or claim then
+  --@include share
+  --@include serve
+  local used, capacity = 0, tonumber(limit)
+  if state == 's' then
+    used, capacity = used_of(gate, first), tonumber(second)
+    if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
+  end
+  if claim then
+    -- Nobody else can have been granted the name since.
+    local others = call('ZCARD', queue) - (call('ZSCORE', queue, request) and 1 or 0)
+    is_open = others == 0 and (state == 'x' or state == 's')
+    if is_open and fits(what, used, capacity) then leave(gate, request) end
+  end
+  if is_open and call('EXISTS', queue) == 0 and fits(what, used, capacity) then
+    local token = claim or draw(counter, ballot)
+    if claim then raise(counter, claim) end
+    if what == '*' then
+      set_hold(gate, attempt .. ' ' .. token .. facts, ttl, true)
+    else
+      settle(gate, add_share(gate, request, token, ttl, used))
+    end
+    return 'G ' .. token
+  end
+  if claim then return 'N' end
+  join()
+  local token = serve(gate, counter, prefix, used, capacity, request, ttl, ballot)
   if token then return 'G ' .. token end
-  state, rest, value = read(gate)
-  left_ms = left(gate, state, rest)
+  state, value, holder, first = read(gate)
+  left_ms = left(gate, state, holder, first)
+  if is_try and left_ms == 0 and state == 'k' then
+    leave(gate, request)
+    settle(gate, 0, 0)
+  end
+elseif not is_try then
+  join()
 end
 if state == 's' then
-  local first = call('ZRANGE', gate .. ':h', 0, 0, 'WITHSCORES')[2]
-  left_ms = math.max(first + 1 - now_ms, 0)
+  local earliest = call('ZRANGE', gate .. ':h', 0, 0, 'WITHSCORES')[2]
+  left_ms = math.max(earliest + 1 - now_ms, 0)
 end
 if is_try then
   leave(gate, request)
-  if left_ms == 0 and state == 'k' then
-    settle(gate, 0, 0)
-  end
   return 'B ' .. text(left_ms)
 end
 if state == 'h' then
@@ -159,4 +165,4 @@ elseif state == 'k' then
 end
 local ahead, ask = call('ZRANK', queue, request), shut_us > 0 and ASK or math.min(left_ms, ASK)
 local other = in_force ~= limit and in_force or '0'
-return table.concat({ 'Q', place, ahead, text(ask), other, text(now) }, ' ')
+return format('Q %s %d %d %s %s', place, ahead, ask, other, now_text)
