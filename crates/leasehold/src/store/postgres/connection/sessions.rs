@@ -224,7 +224,8 @@ impl Taken {
     /// Sends one statement that is the only one, and gives the session back if it is answered.
     async fn once(self, sql: &str, values: &[Value<'_>]) -> Rows {
         let done = self.within_limit(self.session()?.query(sql, values)).await;
-        if done.as_ref().err().is_none_or(error::is_refusal) {
+        // The server may have ended the session with its refusal.
+        if done.as_ref().err().is_none_or(|no| error::is_refusal(no) && !error::is_broken(no)) {
             self.give_back();
         }
         done
