@@ -176,7 +176,7 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{self:?}");
         // On a busy machine, a process that was killed may be there for two seconds more.
         let is_slow = |line: &&str| line.contains("was killed and has not ended yet");
-        let lines: Vec<&str> = self.stderr.lines().filter(|line| !is_slow(line)).collect();
+        let lines: Vec<_> = self.stderr.split_inclusive('\n').filter(|it| !is_slow(it)).collect();
         assert_eq!(lines.len(), 1, "{self:?}");
         assert!(lines[0].starts_with("leasehold: "), "{self:?}");
         assert!(lines[0].contains(words), "{words:?} is missing: {self:?}");
