@@ -1,10 +1,10 @@
 //! The rows of names: which there are, which are removed, and which are refused.
 
-use leasehold::Client;
-use leasehold::FencingToken;
 use leasehold::error::StoreErrorKind;
+use leasehold::lease::Renewal;
 use leasehold::store::Postgres as Store;
 use leasehold::store::{PostgresOptions, PostgresRoles};
+use leasehold::{Client, FencingToken};
 
 use crate::fence::Transaction;
 use crate::{Database, refused};
@@ -54,7 +54,9 @@ async fn what_is_only_asked_about_leaves_no_row_and_a_refusal_changes_none() {
     let (client, other) = (database.client().await, database.client().await);
     let _ = client.admin().inspect("a").await.unwrap();
     assert_eq!(database.ask("SELECT count(*) FROM @.lease"), "0");
-    let _held = client.mutex("a").ttl(std::time::Duration::from_hours(1)).acquire().await.unwrap();
+    // Once the client listens, it renews what it has.
+    let lock = client.mutex("a").ttl(std::time::Duration::from_hours(1)).renewal(Renewal::Off);
+    let _held = lock.acquire().await.unwrap();
     let row = "SELECT xmin, ctid FROM @.lease";
     let before = database.ask(row);
     assert!(other.mutex("a").try_acquire().await.unwrap().is_none());
