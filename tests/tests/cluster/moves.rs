@@ -1,5 +1,6 @@
 //! Slots that move to another node while their names are held and awaited.
 
+use leasehold::lease::Renewal;
 use leasehold::{Client, LockName};
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{Cluster, Contenders, must};
@@ -14,7 +15,9 @@ async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
     let cluster = three_alone();
     let (name, slot) = cluster.fresh_name(0);
     let (one, two) = (client(&cluster).await, client(&cluster).await);
-    let guard = one.mutex(&name).ttl(LONG).acquire().await.unwrap();
+    // Once a client listens, it renews what it has: only this test may renew here.
+    let lock = one.mutex(&name).ttl(LONG).renewal(Renewal::Off);
+    let guard = lock.acquire().await.unwrap();
     let token = guard.token();
     // Nothing is left to be told in the background.
     let is_told = async || one.admin().inspect(&name).await.unwrap().holders[0].token.is_some();
