@@ -16,8 +16,7 @@ async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
     let (name, slot) = cluster.fresh_name(0);
     let (one, two) = (client(&cluster).await, client(&cluster).await);
     // Once a client listens, it renews what it has: only this test may renew here.
-    let lock = one.mutex(&name).ttl(LONG).renewal(Renewal::Off);
-    let guard = lock.acquire().await.unwrap();
+    let guard = one.mutex(&name).ttl(LONG).renewal(Renewal::Off).acquire().await.unwrap();
     let token = guard.token();
     // Nothing is left to be told in the background.
     let is_told = async || one.admin().inspect(&name).await.unwrap().holders[0].token.is_some();

@@ -10,9 +10,8 @@ use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
-use leasehold_testkit::harness::acquiring;
-use leasehold_testkit::{Fault, Proxy, RedisServer};
-use leasehold_testkit::{harness::request, options_of};
+use leasehold_testkit::harness::{acquiring, request};
+use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend_during, read_or_write_during};
 use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};

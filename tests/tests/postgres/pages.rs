@@ -2,8 +2,7 @@
 
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
-use leasehold::store::Postgres as Store;
-use leasehold::store::{PostgresOptions, PostgresRoles};
+use leasehold::store::{Postgres as Store, PostgresOptions, PostgresRoles};
 use leasehold::{Client, FencingToken};
 
 use crate::fence::Transaction;

@@ -1,8 +1,7 @@
 //! Roles, rights, and settings of roles that could disturb the store.
 
 use leasehold::error::StoreErrorKind;
-use leasehold::store::Postgres as Store;
-use leasehold::store::{PostgresOptions, PostgresRoles};
+use leasehold::store::{Postgres as Store, PostgresOptions, PostgresRoles};
 use leasehold::{Client, Error};
 
 use crate::Database;

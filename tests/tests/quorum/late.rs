@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::Error;
-use leasehold::LockName;
 use leasehold::lease::Renewal;
 use leasehold::store::redis_wire::Script;
+use leasehold::{Error, LockName};
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::must;
 use leasehold_testkit::proxy::Fault;
