@@ -8,9 +8,8 @@ use leasehold_core::{
     Error, Grant, Lease, LeaseOptions, LossReason, Reply, Result, StoreError, Take,
 };
 
-use super::events::CallEvents;
-use super::request::{Asked, Limit, OwnAttempt};
-use super::retry::Retry;
+use super::report::CallEvents;
+use super::request::{Asked, Limit, OwnAttempt, Retry};
 use crate::keeper::{Held, Keeper, Validity};
 use crate::replies::{refused, unexpected_reply};
 

@@ -19,8 +19,7 @@ use leasehold_core::{
 
 use super::poller::Poller;
 use super::report::Reported;
-use super::request::{Asked, Limit, OwnAttempt, is_granted_in_vain};
-use super::retry::Retry;
+use super::request::{Asked, Limit, OwnAttempt, Retry, is_granted_in_vain};
 use crate::keeper::{Entry, Front, Held, Told, Turn, Validity, Waiting};
 use crate::replies::{refused, unexpected_reply};
 

@@ -3,15 +3,13 @@
 
 mod adopt;
 mod call;
-mod events;
 mod poller;
 mod report;
 mod request;
-mod retry;
 mod several;
 
 pub(crate) use self::adopt::adopt;
 pub(crate) use self::call::acquire;
-pub(crate) use self::events::CallEvents;
+pub(crate) use self::report::CallEvents;
 pub(crate) use self::request::{Asked, Limit};
 pub(crate) use self::several::{acquire_all, parse};

@@ -1,10 +1,11 @@
 //! The request of a call, and the attempts of the call. An attempt takes a name, perhaps several
-//! times, and ends.
+//! times, and ends. A request that failed is sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select;
+use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Action, BoxFuture, End, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Request,
@@ -12,7 +13,7 @@ use leasehold_core::{
 };
 
 use crate::keeper::{Attempt, Keeper, Polled};
-use crate::store::clocked::TimedAnswer;
+use crate::store::clocked::{ClockedStore, TimedAnswer};
 
 /// If no answer comes, a try asks again for 2 s: enough for four requests with the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
@@ -20,6 +21,11 @@ const TRY_PATIENCE: Duration = Duration::from_secs(2);
 /// The time beyond its limit that a call may take to leave the queue properly: enough for one
 /// request.
 const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The first and the longest delay before a request that failed is sent again. A random part of up
+/// to a half is subtracted: callers that wait for the same store must not all come back at the same
+/// time.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +221,42 @@ impl Drop for OwnAttempt<'_> {
         if self.known && !bugs::is_on(Bug::DropWithoutCancel) {
             self.keeper.clean(&self.attempt, self.closes(), self.attempt.options.ttl);
         }
+    }
+}
+
+/// The retries of a call, across all its attempts: each failure makes the next delay longer, until
+/// the store answers.
+pub(super) struct Retry {
+    backoff: Backoff,
+    jitter: Jitter,
+    at: Instant,
+}
+
+impl Retry {
+    /// The state before the first request.
+    pub(super) fn new(jitter: Jitter, now: Instant) -> Self {
+        let (first, longest) = RETRY_BACKOFF;
+        Self { backoff: Backoff::new(first, longest), jitter, at: now }
+    }
+
+    /// Resets the delay, because the store has answered.
+    pub(super) fn reset(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// Whether the next try is before the limit.
+    pub(super) fn is_before(&self, limit: Option<Instant>) -> bool {
+        limit.is_none_or(|limit| self.at < limit)
+    }
+
+    /// Pauses, but not past the limit of the call: the last try is made at the limit, and its
+    /// failure says what was in the way at the end.
+    pub(super) async fn pause(&mut self, store: &ClockedStore, limit: Option<Instant>) {
+        let delay = self.backoff.next_delay(&mut self.jitter);
+        let delay = self.jitter.between(delay / 2, delay);
+        let at = store.now() + delay;
+        self.at = limit.map_or(at, |limit| at.min(limit));
+        store.clock.sleep_until(self.at).await;
     }
 }
 

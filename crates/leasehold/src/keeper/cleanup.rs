@@ -16,7 +16,7 @@ use leasehold_core::{
 };
 
 use super::Keeper;
-use super::attempt::Attempt;
+use super::lease::Attempt;
 use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.

@@ -19,9 +19,8 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
-use super::attempt::Attempt;
 use super::cleanup::Cleanup;
-use super::lease::{Held, LeaseState};
+use super::lease::{Attempt, Held, LeaseState};
 use super::{Keeper, Map, Table};
 use crate::store::Subscription;
 

@@ -10,10 +10,9 @@ use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{Error, Grant, Instant, LossReason, Operation, Renewal, Reply, Result};
 
-use super::attempt::Attempt;
 use super::cleanup::{CLEANUP_LIFE, Cleanup};
 use super::gate::{Front, Wakeup};
-use super::lease::{Held, LeaseState};
+use super::lease::{Attempt, Held, LeaseState};
 use super::{Keeper, Table};
 use crate::lost::{End, Signal};
 use crate::replies::{end_notice, may_pass, unexpected_reply};

@@ -10,7 +10,7 @@ use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::Keeper;
-use super::attempt::Told;
+use super::lease::Told;
 use crate::event::Event;
 use crate::store::Inbox;
 

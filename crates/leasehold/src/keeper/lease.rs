@@ -1,4 +1,5 @@
-//! The state of a held lease, which its guards and the keeper share.
+//! An attempt to get a lease, and the state of the lease that comes of it: its caller and the
+//! keeper share both.
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -6,17 +7,101 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderInfo, Instant, Keep,
-    LeaseOptions, LossReason, PassedOn, StoreError,
+    Action, Description, End as EndHold, Error, FencingToken, Grant, HolderId, HolderInfo, Instant,
+    Keep, LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
+use tokio::sync::Notify;
 
 use super::Keeper;
-use super::attempt::Attempt;
+use super::polled::Polled;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
 use crate::sync::AtomicBool;
+
+/// What a message means for an attempt that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Messages may have been lost, or the client was closed: look again.
+    Ask,
+    /// The store has granted the attempt, at this time by its clock.
+    Granted { token: FencingToken, now_us: u64 },
+}
+
+/// An attempt, shared by its call and the keeper, and later by its lease.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) name: LockName,
+    /// What every request of the attempt says.
+    pub(crate) request: Request,
+    pub(crate) options: Arc<LeaseOptions>,
+    /// If the call gathers several names, when it was polled last.
+    pub(crate) gathers: Option<Arc<Polled>>,
+    /// Whether the attempt may stand at a gate, with other callers of its client that ask for the
+    /// same lease.
+    joins: bool,
+    told: Mutex<Option<Told>>,
+    rung: Notify,
+}
+
+impl Attempt {
+    pub(crate) fn new(
+        name: LockName,
+        request: Request,
+        options: Arc<LeaseOptions>,
+        gathers: Option<Arc<Polled>>,
+        joins: bool,
+    ) -> Arc<Self> {
+        let (told, rung) = (Mutex::default(), Notify::new());
+        Arc::new(Self { name, request, options, gathers, joins, told, rung })
+    }
+
+    pub(crate) fn id(&self) -> HolderId {
+        self.request.id
+    }
+
+    /// The number by which the keeper knows the attempt.
+    pub(super) fn number(&self) -> u64 {
+        self.request.id.attempt
+    }
+
+    /// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
+    /// store itself. There is none if a lease of this attempt may not be passed on, because an
+    /// option concerns a single grant: a limit of the hold, `once_per`, or renewals by the holder.
+    pub(super) fn terms(&self) -> Option<Duration> {
+        let LeaseOptions { ttl, renewal, max_hold, min_hold, once_per, .. } = *self.options;
+        let joins = self.joins
+            && self.request.mode == Mode::Exclusive
+            && renewal == Renewal::Auto
+            && max_hold.is_none()
+            && min_hold.is_none()
+            && once_per.is_none();
+        joins.then_some(ttl)
+    }
+
+    pub(super) fn tell(&self, told: Told) {
+        {
+            let mut before = self.told.lock();
+            // A gap says less than a grant.
+            if told != Told::Ask || before.is_none() {
+                *before = Some(told);
+            }
+        }
+        self.rung.notify_one();
+    }
+
+    /// Waits until something is told. Dropping the future loses nothing.
+    pub(crate) async fn told(&self) -> Told {
+        loop {
+            let told = self.told.lock().take();
+            match told {
+                Some(told) => return told,
+                None => self.rung.notified().await,
+            }
+        }
+    }
+}
 
 /// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
 /// released or handed out before.
@@ -75,19 +160,6 @@ pub(crate) struct Changing {
     pub(super) failures: FailureStreak,
 }
 
-impl Changing {
-    fn new(
-        options: &LeaseOptions,
-        longest_ttl: Duration,
-        unanswered: bool,
-        known: Option<Description>,
-    ) -> Self {
-        let (ttl, shown_label) = (options.ttl, options.label.clone());
-        let failures = FailureStreak::default();
-        Self { ttl, longest_ttl, unanswered, has_succeeded: false, shown_label, known, failures }
-    }
-}
-
 /// The events of a lease that were reported so far: its grant, and then its end, once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Observed {
@@ -124,19 +196,23 @@ impl LeaseState {
     ) -> Arc<Self> {
         let options = Arc::clone(&attempt.options);
         let known = described.then(|| Description::new(token, Arc::clone(&attempt.request.info)));
-        let changing = Changing::new(&options, options.ttl, unanswered, known);
-        let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
-        Self::of((attempt, token), options, changing, (passed_on, tell_at), signal, now)
+        let (ttl, tell_at) = (options.ttl, (!described).then(|| now + TELL_AFTER));
+        let passed_on = (PassedOn::default(), tell_at);
+        Self::of((attempt, token), options, (ttl, unanswered, known), passed_on, signal, now)
     }
 
     fn of(
         (attempt, grant_token): (Arc<Attempt>, FencingToken),
         options: Arc<LeaseOptions>,
-        changing: Changing,
+        (longest_ttl, unanswered, known): (Duration, bool, Option<Description>),
         (passed_on, tell_at): (PassedOn, Option<Instant>),
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
+        let (ttl, shown_label, has_succeeded) = (options.ttl, options.label.clone(), false);
+        let failures = FailureStreak::default();
+        let changing =
+            Changing { ttl, longest_ttl, unanswered, has_succeeded, shown_label, known, failures };
         Arc::new(Self {
             attempt,
             options,
@@ -165,8 +241,7 @@ impl LeaseState {
             if before.ttl != self.options.ttl {
                 return None;
             }
-            let Changing { longest_ttl, unanswered, known, .. } = &*before;
-            Changing::new(&options, *longest_ttl, *unanswered, known.clone())
+            (before.longest_ttl, before.unanswered, before.known.clone())
         };
         let (attempt, signal) = (Arc::clone(&self.attempt), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
