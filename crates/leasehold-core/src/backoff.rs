@@ -30,7 +30,7 @@ impl Jitter {
 
     /// `span`, plus or minus up to a tenth.
     pub fn around(&mut self, span: Duration) -> Duration {
-        self.between(span * 9 / 10, span * 11 / 10)
+        self.between(span - span / 10, span + span / 10)
     }
 }
 

@@ -49,7 +49,8 @@ impl Bounds {
     /// The validity counts from *before* the request left. The store's time of the reply is later,
     /// so the store's deadline is after the result, whatever the network did.
     pub fn valid_until(&self, sent: Instant, left: Duration) -> Instant {
-        (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin + self.offset)
+        let kept = (left.as_secs_f64() * (1.0 - self.drift) * 1e9).round() as u64;
+        (sent + Duration::from_nanos(kept)).saturating_sub(self.margin + self.offset)
     }
 
     /// Refuses a ttl that leaves its holder too little validity. At least a third of the ttl must
@@ -95,8 +96,7 @@ impl Bounds {
             return None;
         }
         let left = Duration::from_micros(deadline_us.checked_sub(newest.server_us)?);
-        let until = self.valid_until(newest.sent, left);
-        (until > now).then_some(until)
+        Some(self.valid_until(newest.sent, left)).filter(|until| *until > now)
     }
 }
 

@@ -79,7 +79,7 @@ fn write_facts(to: &mut impl Write, info: &HolderInfo) -> fmt::Result {
 
 /// Writes an id. Formatting would take longer, and each request has an id.
 fn write_id(to: &mut impl Write, HolderId { client, attempt }: HolderId) -> fmt::Result {
-    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+    let digit = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
     let digits = client.0.to_be_bytes().map(|byte| [digit(byte >> 4), digit(byte & 15)]);
     to.write_str(str::from_utf8(digits.as_flattened()).unwrap_or_default())?;
     to.write_char('-')?;

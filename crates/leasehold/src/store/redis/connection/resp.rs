@@ -77,8 +77,12 @@ fn count(line: &[u8]) -> RedisResult<Option<usize>> {
     if line[1..] == *b"-1" {
         return Ok(None);
     }
-    let count = str::from_utf8(&line[1..]).ok().and_then(|digits| digits.parse().ok());
-    count.filter(|count| *count <= LONGEST).map(Some).ok_or_else(garbage)
+    let add = |count: usize, byte: &u8| {
+        let digit = usize::from(byte.wrapping_sub(b'0'));
+        (digit < 10 && count <= LONGEST).then_some(10 * count + digit)
+    };
+    let count = line[1..].iter().try_fold(0, add).filter(|count| *count <= LONGEST);
+    count.filter(|_| line.len() > 1).map(Some).ok_or_else(garbage)
 }
 
 /// Decodes a complete reply.
@@ -133,9 +137,16 @@ pub(super) fn write_word(output: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Writes a line with a count.
 pub(super) fn write_line(output: &mut Vec<u8>, kind: u8, count: usize) {
-    output.push(kind);
-    output.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
-    output.extend_from_slice(b"\r\n");
+    // It is written from its end, and added at once.
+    let (mut line, mut at, mut rest) = ([b'\n'; 24], 22, count);
+    line[at] = b'\r';
+    while rest > 0 || at == 22 {
+        at -= 1;
+        line[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    line[at - 1] = kind;
+    output.extend_from_slice(&line[at - 1..]);
 }
 
 /// The error for a peer that speaks another protocol.
