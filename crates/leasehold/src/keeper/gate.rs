@@ -8,7 +8,7 @@
 //!
 //! If the store has no queue, every caller stands here, so that one of them asks at a time.
 
-use std::collections::VecDeque;
+use std::collections::{VecDeque, hash_map};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -274,8 +274,15 @@ impl Keeper {
     }
 
     /// Serves the next caller of a gate that has no lease: it asks the store.
-    pub(super) fn advance(self: &Arc<Self>, table: &mut Table, name: &LockName) -> Wakeup {
-        let Some(gate) = table.gates.by_name.get_mut(name) else { return Wakeup::default() };
+    /// `of` is the attempt whose lease has ended, if the gate had one.
+    fn advance(self: &Arc<Self>, table: &mut Table, name: &LockName, of: Option<u64>) -> Wakeup {
+        let hash_map::Entry::Occupied(mut place) = table.gates.by_name.entry(name.clone()) else {
+            return Wakeup::default();
+        };
+        let gate = place.get_mut();
+        if of.is_some_and(|of| !matches!(gate.head, Head::Held { by, .. } if by == of)) {
+            return Wakeup::default();
+        }
         if let Some(next) = gate.callers.pop_front() {
             gate.head = Head::Asking;
             return Wakeup(Some((next.turn, Turn::Ask(self.front(name)))));
@@ -283,7 +290,7 @@ impl Keeper {
         if gate.let_go.is_some() {
             gate.head = Head::LetGo;
         } else if table.gates.queued {
-            table.gates.by_name.remove(name);
+            place.remove();
         } else {
             let until = self.store.now() + IDLE;
             gate.head = Head::Idle { until };
@@ -316,9 +323,7 @@ impl Keeper {
 
     /// The lease of a gate has ended: the next caller asks for another one.
     pub(super) fn lease_ended(self: &Arc<Self>, table: &mut Table, state: &LeaseState) -> Wakeup {
-        let head = table.gates.by_name.get(&state.name).map(|gate| gate.head);
-        let is_its = matches!(head, Some(Head::Held { by, .. }) if by == state.number());
-        if is_its { self.advance(table, &state.name) } else { Wakeup::default() }
+        self.advance(table, &state.name, Some(state.number()))
     }
 }
 
@@ -477,7 +482,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         if !self.is_taken {
-            let wakeup = self.keeper.advance(&mut self.keeper.table(), &self.name);
+            let wakeup = self.keeper.advance(&mut self.keeper.table(), &self.name, None);
             wakeup.deliver();
         }
     }

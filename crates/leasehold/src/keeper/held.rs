@@ -1,10 +1,9 @@
 //! A held lease: how it comes into the keeper's table, and out of it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
@@ -306,13 +305,13 @@ impl Held {
         let mut released = std::pin::pin!(keeper.store.execute_at(release, now, None));
         // The release is sent before the next caller asks: the store serves requests in the order
         // in which they arrive.
-        let first = poll!(released.as_mut());
-        wakeup.deliver();
-        let answer = match first {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => released.await,
-        };
-        match answer {
+        let mut wakeup = Some(wakeup);
+        let answer = poll_fn(|context| {
+            let polled = released.as_mut().poll(context);
+            wakeup.take().into_iter().for_each(Wakeup::deliver);
+            polled
+        });
+        match answer.await {
             Ok(timed) => {
                 state.finish();
                 keeper.publish(&state.name, keeper.end_notice(state, now)).await;

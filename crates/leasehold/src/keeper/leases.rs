@@ -1,5 +1,6 @@
 //! The leases in the keeper's table, and when each of them is due for some work.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,8 +128,10 @@ impl Leases {
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
     /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
-        let entry = self.keeps(state).then(|| self.entries.remove(&state.number())).flatten();
-        entry.map(|entry| entry.renewing)
+        match self.entries.entry(state.number()) {
+            Entry::Occupied(entry) if entry.get().is_of(state) => Some(entry.remove().renewing),
+            Entry::Occupied(_) | Entry::Vacant(_) => None,
+        }
     }
 
     /// Passes a lease on to the next caller, if it has not ended. Returns the lease of that caller,
