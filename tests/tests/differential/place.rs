@@ -110,8 +110,8 @@ impl Place {
         }
         let request = &expected.call.request;
         let (_, sha1) = self.scripts.iter().find(|(sha1, _)| *sha1 == request.script.sha1).unwrap();
-        let (mut command, keys) = (redis::cmd("EVALSHA"), request.keys.to_vec());
-        command.arg(sha1).arg(keys.len()).arg(keys).arg(request.args.to_vec());
+        let (mut command, keys) = (redis::cmd("EVALSHA"), request.keys().to_vec());
+        command.arg(sha1).arg(keys.len()).arg(keys).arg(request.args().to_vec());
         command.arg(expected.now_us);
         let reply: Value =
             command.query(&mut self.connection).map_err(|error| error.to_string())?;

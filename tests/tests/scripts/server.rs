@@ -91,8 +91,8 @@ impl Server {
     /// Applies an action, with the keys and arguments of the layout.
     pub(super) fn apply(&mut self, action: &Action) -> Reply {
         let call: Call<Answer> = self.layout.act(&self.name, action).unwrap();
-        let (sha1, keys) = (&call.request.script.sha1, call.request.keys.to_vec());
-        let value: Value = self.run(sha1, &keys, &call.request.args.to_vec());
+        let (sha1, keys) = (&call.request.script.sha1, call.request.keys().to_vec());
+        let value: Value = self.run(sha1, &keys, &call.request.args().to_vec());
         call.answer(value).unwrap().reply
     }
 

@@ -1,10 +1,12 @@
 //! Bundles requests, so that they need as few calls as possible.
 
+use std::hash::BuildHasher as _;
 use std::ptr;
 
+use foldhash::fast::FixedState;
 use redis::Value;
 
-use super::call::Request;
+use super::call::{Own, Request};
 use super::{error, resp};
 
 /// The largest number of names that share a call: 64. So no call blocks the server, and with it
@@ -49,8 +51,8 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             sizes.push(1);
             continue;
         };
-        let own = if is_shared(request) { 1 } else { request.keys.count };
-        marks.extend(request.keys.iter().take(own).map(mark));
+        let own = if is_shared(request) { 1 } else { request.keys().count };
+        marks.extend(request.keys().iter().take(own).map(mark));
         let (before, own) = marks.split_at(bundles.len());
         let seen = own.iter().filter_map(|own| before.iter().rposition(|mark| mark == own));
         let latest = seen.map(|at| bundles[at]).max();
@@ -80,23 +82,22 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
     places
 }
 
-/// A hash by which keys are compared (FNV-1a): to search a few hundred hashes is faster than to put
-/// them into a table. If two keys have the same hash, the only effect is that they share no bundle.
+/// A hash by which keys are compared: to search a few hundred hashes is faster than to put them
+/// into a table. If two keys have the same hash, the only effect is that they share no bundle.
 fn mark(key: &[u8]) -> u64 {
-    key.iter().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
-        (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    FixedState::default().hash_one(key)
 }
 
 /// Whether a request may share a call.
 fn is_shared(request: &Request) -> bool {
-    request.keys.count > 0 && request.script.own.is_some_and(|own| request.args.count == own.of)
+    let is_whole = |own: Own| request.args().count == own.of;
+    request.keys().count > 0 && request.script.own.is_some_and(is_whole)
 }
 
 /// Whether two requests for one script may be made in one call of it.
 fn may_share(a: &Request, b: &Request) -> bool {
     let may = is_shared(a) && is_shared(b);
-    may && a.keys.shared() == b.keys.shared() && a.args.shared() == b.args.shared()
+    may && a.keys().shared == b.keys().shared && a.args().shared == b.args().shared
 }
 
 /// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.
@@ -110,16 +111,17 @@ pub(crate) fn write<'a>(
         return Some(write_sets(first, bundle, output));
     }
     let more = bundle.clone().count() - 1;
-    let key_count = first.keys.count + more;
+    let (keys, args) = (first.keys(), first.args());
+    let key_count = keys.count + more;
     let own_args = first.script.own.map_or(0, |own| own.args);
-    resp::write_line(output, b'*', 3 + key_count + first.args.count + more * own_args);
+    resp::write_line(output, b'*', 3 + key_count + args.count + more * own_args);
     resp::write_word(output, b"EVALSHA");
     resp::write_word(output, first.script.sha1.as_bytes());
     resp::write_word(output, key_count.to_string().as_bytes());
-    bundle.clone().for_each(|each| output.extend_from_slice(each.keys.own()));
-    output.extend_from_slice(first.keys.shared());
-    bundle.for_each(|each| output.extend_from_slice(each.args.own()));
-    output.extend_from_slice(first.args.shared());
+    bundle.clone().for_each(|each| output.extend_from_slice(each.keys().own));
+    output.extend_from_slice(keys.shared);
+    bundle.for_each(|each| output.extend_from_slice(each.args().own));
+    output.extend_from_slice(args.shared);
     None
 }
 
@@ -133,14 +135,14 @@ fn write_sets<'a>(
     output.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
     for request in bundle {
         output.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
-        output.extend_from_slice(request.keys.own());
-        output.extend_from_slice(request.args.own());
+        output.extend_from_slice(request.keys().own);
+        output.extend_from_slice(request.args().own);
         sets += 1;
     }
     output.extend_from_slice(b"*5\r\n$7\r\nEVALSHA\r\n");
     resp::write_word(output, first.script.sha1.as_bytes());
     resp::write_word(output, b"1");
-    output.extend_from_slice(first.keys.shared());
+    output.extend_from_slice(first.keys().shared);
     resp::write_word(output, sets.to_string().as_bytes());
     output.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
     sets + 3
@@ -199,7 +201,7 @@ fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
 mod tests {
     use std::sync::{Arc, LazyLock};
 
-    use super::super::call::{Own, ScriptText};
+    use super::super::call::ScriptText;
     use super::*;
 
     fn script(name: &str, takes_many: bool) -> ScriptText {
@@ -219,7 +221,7 @@ mod tests {
     fn shape(requests: &[(&'static ScriptText, &str)], most: usize) -> Vec<String> {
         let requests = requests.iter().map(|(script, key)| request(script, key)).collect();
         let shown = |bundle: Vec<Arc<Request>>| {
-            let first = |it: &Arc<Request>| it.keys.iter().next().map(<[u8]>::to_vec);
+            let first = |it: &Arc<Request>| it.keys().iter().next().map(<[u8]>::to_vec);
             let keys = bundle.iter().map(|it| String::from_utf8(first(it).unwrap()).unwrap());
             format!("{}: {}", bundle[0].script.source, keys.collect::<Vec<_>>().join(" "))
         };

@@ -2,6 +2,7 @@
 //! effect of the reply. This module does not depend on what any script does.
 
 use std::fmt;
+use std::iter::from_fn;
 use std::sync::Arc;
 
 use leasehold_core::StoreError;
@@ -50,21 +51,79 @@ pub struct Own {
     pub of: usize,
 }
 
-/// Words of a command, encoded as they travel, so that a request takes little memory.
-#[derive(Debug, Default)]
-pub struct Words {
+/// The request for a call of a script.
+#[derive(Debug)]
+pub struct Request {
+    /// The script to call.
+    pub script: &'static ScriptText,
+    /// The keys and then the other arguments, encoded as they travel.
     encoded: Vec<u8>,
-    pub(crate) count: usize,
-    /// How many of the first words a call shares with no other, and their length.
-    own_count: usize,
-    own: usize,
+    parts: [Part; 2],
+    /// The part that is written now.
+    at: usize,
 }
 
-impl Words {
-    /// No words yet, of which a call does not share the first `own_count`.
-    fn new(own_count: usize) -> Self {
+/// The keys of a request, or its other arguments: their number, where those end that a call does
+/// not share, and where all end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    count: usize,
+    own: usize,
+    end: usize,
+}
+
+/// The keys of a request, or its other arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    pub(crate) count: usize,
+    /// Those that a call does not share, encoded.
+    pub(crate) own: &'a [u8],
+    /// The others, encoded.
+    pub(crate) shared: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// The words as they are.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let words = |mut rest| {
+            from_fn(move || {
+                let (word, after) = resp::word(rest)?;
+                rest = after;
+                Some(word)
+            })
+        };
+        words(self.own).chain(words(self.shared))
+    }
+
+    /// Copies of the words.
+    pub fn to_vec(self) -> Vec<Vec<u8>> {
+        self.iter().map(<[u8]>::to_vec).collect()
+    }
+}
+
+impl Request {
+    /// The request for a call without any keys yet.
+    pub(crate) fn new(script: &'static ScriptText) -> Self {
         // Room for most requests.
-        Self { encoded: Vec::with_capacity(192), own_count, count: 0, own: 0 }
+        Self { script, encoded: Vec::with_capacity(256), parts: [Part::default(); 2], at: 0 }
+    }
+
+    /// The same request, with these keys and arguments.
+    pub(crate) fn with(
+        mut self,
+        keys: impl IntoIterator<Item: AsRef<[u8]>>,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
+    ) -> Self {
+        self.extend(keys);
+        self.end_keys();
+        self.extend(args);
+        self
+    }
+
+    /// Ends the keys: what is added next is an argument.
+    pub(crate) fn end_keys(&mut self) {
+        let end = self.encoded.len();
+        (self.at, self.parts[1]) = (1, Part { count: 0, own: end, end });
     }
 
     /// Adds a word.
@@ -102,72 +161,27 @@ impl Words {
     }
 
     fn added(&mut self) {
-        self.count += 1;
-        if self.count <= self.own_count {
-            self.own = self.encoded.len();
+        let own_count = self.script.own.map_or(0, |own| [1, own.args][self.at]);
+        let part = &mut self.parts[self.at];
+        (part.count, part.end) = (part.count + 1, self.encoded.len());
+        if part.count <= own_count {
+            part.own = part.end;
         }
     }
 
-    /// The words as they are.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &self.encoded[..];
-        std::iter::from_fn(move || {
-            let (word, after) = resp::word(rest)?;
-            rest = after;
-            Some(word)
-        })
-    }
-
-    /// Copies of the words.
-    pub fn to_vec(&self) -> Vec<Vec<u8>> {
-        self.iter().map(<[u8]>::to_vec).collect()
-    }
-
-    /// The words that a call does not share, encoded.
-    pub(crate) fn own(&self) -> &[u8] {
-        &self.encoded[..self.own]
-    }
-
-    /// The other words, encoded.
-    pub(crate) fn shared(&self) -> &[u8] {
-        &self.encoded[self.own..]
-    }
-}
-
-impl fmt::Write for Words {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.encoded.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
-/// The request for a call of a script.
-#[derive(Debug)]
-pub struct Request {
-    /// The script to call.
-    pub script: &'static ScriptText,
     /// The keys of the script. In a cluster all of them are in one slot.
-    pub keys: Words,
-    /// The other arguments of the script.
-    pub args: Words,
-}
-
-impl Request {
-    /// The request for a call without any keys and arguments yet.
-    pub(crate) fn new(script: &'static ScriptText) -> Self {
-        let (keys, args) = script.own.map_or((0, 0), |own| (1, own.args));
-        Self { script, keys: Words::new(keys), args: Words::new(args) }
+    pub fn keys(&self) -> Words<'_> {
+        self.words(0, 0)
     }
 
-    /// The same request, with these keys and arguments, too.
-    pub(crate) fn with(
-        mut self,
-        keys: impl IntoIterator<Item: AsRef<[u8]>>,
-        args: impl IntoIterator<Item: AsRef<[u8]>>,
-    ) -> Self {
-        self.keys.extend(keys);
-        self.args.extend(args);
-        self
+    /// The other arguments of the script.
+    pub fn args(&self) -> Words<'_> {
+        self.words(1, self.parts[0].end)
+    }
+
+    fn words(&self, at: usize, from: usize) -> Words<'_> {
+        let Part { count, own, end } = self.parts[at];
+        Words { count, own: &self.encoded[from..own], shared: &self.encoded[own..end] }
     }
 
     /// The command that makes the call.
@@ -177,18 +191,25 @@ impl Request {
 
     /// The command that sets the first key, if the script does that.
     pub(crate) fn set(&self) -> Option<Cmd> {
-        let key = self.keys.iter().next().filter(|_| self.script.sets)?;
+        let key = self.keys().iter().next().filter(|_| self.script.sets)?;
         let mut set = redis::cmd("SET");
-        set.arg(key).arg(self.args.to_vec());
+        set.arg(key).arg(self.args().to_vec());
         Some(set)
     }
 
     /// The command that calls a script with more keys and arguments behind those of this call.
     pub(crate) fn and(&self, script: &ScriptText, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&script.sha1).arg(self.keys.count + keys.len());
-        command.arg(self.keys.to_vec()).arg(keys).arg(self.args.to_vec()).arg(args);
+        command.arg(&script.sha1).arg(self.keys().count + keys.len());
+        command.arg(self.keys().to_vec()).arg(keys).arg(self.args().to_vec()).arg(args);
         command
+    }
+}
+
+impl fmt::Write for Request {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.encoded.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }
 
@@ -245,7 +266,7 @@ impl<A> Call<A> {
     /// the key.
     pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
         (self.decode)(reply).map_err(|error| {
-            let key = self.request.keys.iter().next().map(String::from_utf8_lossy);
+            let key = self.request.keys().iter().next().map(String::from_utf8_lossy);
             let text = format!("{}: {error}", key.unwrap_or_default());
             let named = StoreError::new(error.kind(), text);
             if error.may_have_executed() { named.maybe_executed() } else { named }

@@ -15,7 +15,6 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::TryFutureExt as _;
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
 use tokio::sync::OnceCell;
@@ -163,12 +162,8 @@ impl Connection {
     }
 
     /// Sends something. A connection that failed is not used again.
-    fn exchange(
-        &self,
-        ask: Ask,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Value, StoreError>> + use<'_> {
-        self.wire.send(ask, limit).map_err(move |failure| {
+    async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
+        self.wire.send(ask, limit).await.map_err(|failure| {
             if !failure.is_timeout() {
                 self.retire();
             }

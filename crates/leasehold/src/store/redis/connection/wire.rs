@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
@@ -91,15 +90,11 @@ impl Wire {
     }
 
     /// Sends something and returns the reply, which may be a refusal.
-    pub(super) fn send(
-        &self,
-        ask: Ask,
-        limit: Duration,
-    ) -> impl Future<Output = RedisResult<Value>> + use<'_> {
+    pub(super) async fn send(&self, ask: Ask, limit: Duration) -> RedisResult<Value> {
         let (item, reply) = Item::new(ask, Instant::now() + limit);
         self.shared.enter(item);
         let closed = || self.shared.state.lock().closed.clone().unwrap_or_else(over);
-        reply.map(move |reply| reply.unwrap_or_else(|_| Err(closed())))
+        reply.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Whether the connection still works, as far as is known.

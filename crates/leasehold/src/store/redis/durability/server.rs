@@ -231,7 +231,7 @@ impl Durable {
     ) -> Result<A, Failure> {
         let quarantine = self.durability.quarantine.as_ref();
         let part =
-            quarantine.and_then(|quarantine| quarantine.part(call.request.keys.iter().next()));
+            quarantine.and_then(|quarantine| quarantine.part(call.request.keys().iter().next()));
         if let Some(quarantine) = quarantine {
             // A waiter is allowed to poll during a quarantine, so that it keeps its place.
             let is_newcomer = effect == Effect::Grant;
@@ -298,7 +298,7 @@ impl Durable {
         let Some(quarantine) = &self.durability.quarantine else {
             return Ok(call.answer(connection.run(&call.request, asking).await?)?);
         };
-        let part = quarantine.part(call.request.keys.iter().next());
+        let part = quarantine.part(call.request.keys().iter().next());
         let guarded = quarantine.guard(call, part, connection.run_id().await?);
         let (script, command) =
             guarded.unwrap_or_else(|| (call.request.script, call.request.command()));

@@ -53,12 +53,13 @@ impl Native {
     }
 
     /// The request for a call of this script, whose keys are the gate of a name and, if it draws
-    /// numbers, the counter.
+    /// numbers, the counter. Its arguments follow.
     fn request(&self, script: Script, name: &LockName, draws: bool) -> call::Request {
         let mut request = call::Request::new(script.text());
-        let gate = request.keys.write(|key| key::write(key, &self.prefix, name.as_str()));
+        let gate = request.write(|key| key::write(key, &self.prefix, name.as_str()));
         let counter = draws.then(|| self.counter(gate));
-        request.keys.extend(counter);
+        request.extend(counter);
+        request.end_keys();
         request
     }
 
@@ -73,9 +74,9 @@ impl Native {
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
         let mut taking = self.request(Script::Take, name, true);
-        taking.args.write(|text| text::write_request(text, request));
-        taking.args.number(millis(*ttl));
-        taking.args.extend([&place, &self.inboxes, &words.join(" ")]);
+        taking.write(|text| text::write_request(text, request));
+        taking.number(millis(*ttl));
+        taking.extend([&place, &self.inboxes, &words.join(" ")]);
         taking
     }
 }
@@ -83,13 +84,13 @@ impl Native {
 /// The same request to end a hold, with its arguments.
 fn ending(mut ending: call::Request, inboxes: &str, end: &End) -> call::Request {
     let End { request, known, closes, cooldown, done, .. } = end;
-    ending.args.write(|text| write_said(text, request, known.as_deref()));
-    ending.args.write(|text| text::write_request(text, request));
+    ending.write(|text| write_said(text, request, known.as_deref()));
+    ending.write(|text| text::write_request(text, request));
     let stays = match *closes || !cooldown.is_zero() || !done.is_zero() {
         true => format!("{} {} {}", millis(*cooldown), millis(*done), u8::from(*closes)),
         false => String::new(),
     };
-    ending.args.extend([inboxes, &stays]);
+    ending.extend([inboxes, &stays]);
     ending
 }
 
@@ -103,13 +104,13 @@ impl Layout for Native {
             Action::Keep(keep) => self.keep_all([(name, keep)].into_iter(), reply::kept),
             Action::Look { limit } => {
                 let mut request = self.request(Script::Look, name, false);
-                request.args.number((*limit).into());
+                request.number((*limit).into());
                 Call::new(request, reply::status)
             }
             Action::Revoke { id, force } => {
                 let mut request = self.request(Script::Revoke, name, true);
                 let force = if *force { "1" } else { "0" };
-                request.args.extend([&*id.to_string(), force, &self.inboxes]);
+                request.extend([&*id.to_string(), force, &self.inboxes]);
                 Call::new(request, reply::ended)
             }
             Action::Take(take) => Call::new(self.take(name, take), reply::taken),
@@ -129,9 +130,9 @@ impl Layout for Native {
             return None;
         }
         let mut set = self.request(Script::Set, name, true);
-        set.args.write(|text| text::write_held(text, request.id, None));
-        set.args.extend(["NX", "PX"]);
-        set.args.number(millis(*ttl));
+        set.write(|text| text::write_held(text, request.id, None));
+        set.extend(["NX", "PX"]);
+        set.number(millis(*ttl));
         Some(Call::new(set, reply::set))
     }
 
@@ -181,22 +182,25 @@ impl Layout for Native {
 impl Native {
     fn keep_all<'a>(
         &self,
-        leases: impl Iterator<Item = (&'a LockName, &'a Keep)>,
+        leases: impl Iterator<Item = (&'a LockName, &'a Keep)> + Clone,
         decode: reply::Decode,
     ) -> Call<Answer> {
         let (mut keeping, mut counter) = (call::Request::new(Script::Keep.text()), None);
-        for (name, Keep { request, ttl, known, description, .. }) in leases {
-            let gate = keeping.keys.write(|key| key::write(key, &self.prefix, name.as_str()));
-            keeping.args.write(|text| write_said(text, request, known.as_deref()));
-            let described = description.as_deref();
-            counter = counter.or_else(|| described.map(|_| self.counter(gate).into_owned()));
-            keeping.args.number(millis(*ttl));
-            keeping.args.write(|to| match described {
+        for (name, keep) in leases.clone() {
+            let gate = keeping.write(|key| key::write(key, &self.prefix, name.as_str()));
+            let draws = counter.is_none() && keep.description.is_some();
+            counter = if draws { Some(self.counter(gate)) } else { counter };
+        }
+        keeping.extend(counter);
+        keeping.end_keys();
+        for (_, Keep { request, ttl, known, description, .. }) in leases {
+            keeping.write(|text| write_said(text, request, known.as_deref()));
+            keeping.number(millis(*ttl));
+            keeping.write(|to| match description.as_deref() {
                 Some(told) => text::write_known(to, told.token.micros(), &told.info),
                 None => Ok(()),
             });
         }
-        keeping.keys.extend(counter);
         let call = Call::new(keeping, decode);
         call.with_effect(Some(Effect::Renewal), is_granted)
     }

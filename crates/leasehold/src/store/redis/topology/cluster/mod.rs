@@ -99,7 +99,7 @@ impl Cluster {
 
     /// Runs a script on the node that serves its keys.
     pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
-        let slot = call.request.keys.iter().next().map_or(0, slot);
+        let slot = call.request.keys().iter().next().map_or(0, slot);
         let mut hop = Hop { node: self.primary(slot).await?, asking: false };
         let error = match self.follow(call, slot, &mut hop).await {
             Err(error) if is_outage(&error) => error,
