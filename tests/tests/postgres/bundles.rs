@@ -73,7 +73,7 @@ async fn a_row_that_changes_after_the_snapshot_of_a_statement_is_changed_by_that
     let ask = async |it| is_done(&store.execute(on(it, it, false)).await);
     let mut first = pin!(ask(CALLERS - 1));
     assert!(poll!(&mut first).is_pending());
-    database.until(&format!("{waits}'%VALUES%'")).await;
+    database.until(&format!("{waits}'%= $1 %'")).await;
     let mut rest = pin!(join_all((0..CALLERS - 1).map(&ask)));
     assert!(poll!(&mut rest).is_pending());
     // The store takes requests up in their order.

@@ -8,8 +8,7 @@ use leasehold_testkit::harness::until;
 async fn pairs(clients: &[Client]) {
     let pair = async |number: usize| {
         let name = format!(r#"it's \' "a\\", {{ä,😀}} NULL -- {number}"#);
-        let guard = clients[number % 2].mutex(name).acquire().await.unwrap();
-        guard.release().await.unwrap();
+        clients[number % 2].mutex(name).acquire().await.unwrap().release().await.unwrap();
     };
     join_all((0..24).map(pair)).await;
 }

@@ -11,8 +11,7 @@ use leasehold_core::{
 };
 use tokio_postgres::Row;
 
-use super::connection::boot;
-use super::connection::{Sessions, Taken, error};
+use super::connection::{Sessions, Taken, boot, error};
 use super::held_back;
 use super::record::{self, Columns, damaged, now};
 

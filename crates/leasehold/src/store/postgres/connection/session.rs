@@ -47,6 +47,9 @@ impl Session {
     /// The text of a statement, with the name of the schema, and the model's numbers.
     fn text(&self, sql: &str) -> String {
         let Times { ask_ms, grace_ms, queue_ms, window_ms, .. } = Times::USUAL;
+        // A session of this store alone has this setting already.
+        let set = ", set_config('synchronous_commit', 'on', true)";
+        let sql = if self.is_direct { sql.replace(set, "") } else { sql.to_owned() };
         sql.replace("leasehold.", &format!("{}.", self.schema))
             .replace("ASK_MS", &ask_ms.to_string())
             .replace("CAPACITY", &LOCK_CAPACITY.to_string())

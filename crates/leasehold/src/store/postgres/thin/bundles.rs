@@ -21,8 +21,6 @@ pub(super) struct Bundles {
     sessions: Sessions,
     /// The statement for one name, and for several.
     texts: [String; 2],
-    /// Whether it asks `boot`, because it grants tokens.
-    is_guarded: bool,
     /// Whether it does no harm to do again what may have been done.
     may_repeat: bool,
     /// The requests that wait, and whether a statement is under way. There is one at a time: then
@@ -40,24 +38,22 @@ struct Asked {
 }
 
 impl Bundles {
-    pub(super) fn new(
-        sessions: &Sessions,
-        parts: &str,
-        grants: bool,
-        may_repeat: bool,
-    ) -> Arc<Self> {
-        let (mut many, mut parts) = (FRAME[FRAME.find("UPDATE").unwrap_or(0)..].to_owned(), parts);
+    pub(super) fn new(sessions: &Sessions, parts: &str, grants: bool, may_repeat: bool) -> Self {
+        let without = |word: &str, text: &str| -> String {
+            text.split_inclusive('\n').filter(|line| !line.contains(word)).collect()
+        };
+        let unused = if grants && sessions.boot.is_guarded { "--" } else { "leasehold.boot" };
+        let (mut many, mut parts) = (without(unused, &without("--", FRAME)), parts);
         for word in ["RETURNING", "FOR", "WHERE", "SET"] {
             let (before, part) = parts.rsplit_once(&format!("\n{word} ")).unwrap_or_default();
             many = many.replace(&format!("<{word}>"), part.trim_end());
             parts = before;
         }
-        // A row of values costs the server less than arrays.
-        let one = many.replace("unnest($1", "(VALUES ($1");
-        let one = one.replace(") WITH ORDINALITY", ", 1::bigint))");
-        let is_guarded = grants && sessions.boot.is_guarded;
+        let one = without("unnest", &many).replace(" + k.at", "").replace("k.at", "1::bigint");
+        let columns = (1..).zip(["k.name", "k.own", "k.ms", "k.what"]);
+        let one = columns.fold(one, |one, (at, column)| one.replace(column, &format!("${at}")));
         let (sessions, texts, waiting) = (sessions.clone(), [one, many], Mutex::default());
-        Arc::new(Self { sessions, texts, is_guarded, may_repeat, waiting })
+        Self { sessions, texts, may_repeat, waiting }
     }
 
     /// Asks for a name, in one statement with others who ask. If it returns no row for the name, it
@@ -106,19 +102,18 @@ impl Bundles {
 
     /// The rows by the indices of their requests.
     async fn run(&self, bundle: &[Asked]) -> Result<HashMap<i64, Row>, StoreError> {
-        let Self { texts: [one, many], is_guarded, may_repeat, .. } = self;
+        let Self { texts: [one, many], may_repeat, .. } = self;
         let session = self.sessions.take().await?;
         let rows = if let [Asked { name, own, ttl_ms, what, .. }] = bundle {
-            let values =
-                values![TEXT name.as_str(), TEXT own, INT8 ttl_ms, TEXT what, BOOL is_guarded];
+            let values = values![TEXT name.as_str(), TEXT own, INT8 ttl_ms, TEXT what];
             session.attempt(one, *may_repeat, &values).await?
         } else {
             let names: Vec<_> = bundle.iter().map(|it| it.name.as_str()).collect();
             let owns: Vec<_> = bundle.iter().map(|it| &it.own).collect();
             let ttls: Vec<_> = bundle.iter().map(|it| it.ttl_ms).collect();
             let whats: Vec<_> = bundle.iter().map(|it| &it.what).collect();
-            let values = values![TEXT_ARRAY names, TEXT_ARRAY owns, INT8_ARRAY ttls,
-                TEXT_ARRAY whats, BOOL is_guarded];
+            let values =
+                values![TEXT_ARRAY names, TEXT_ARRAY owns, INT8_ARRAY ttls, TEXT_ARRAY whats];
             session.attempt(many, *may_repeat, &values).await?
         };
         Ok(rows.into_iter().map(|row| (row.get(1), row)).collect())

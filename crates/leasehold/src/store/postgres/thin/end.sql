@@ -2,7 +2,7 @@
 --
 -- Like a grant, it locks the key of the row: so a `fence` with an older snapshot notices the end.
 -- The commit need not wait for the disk: without it, others wait for the end of the lease.
-SET free_from_us = k.now_us, fence = NULL, hold = NULL, queue = NULL
+SET free_from_us = c.now_us, fence = NULL, hold = NULL, queue = NULL
 WHERE n.record IS NULL AND n.used_until_us > c.now_us
   AND (n.queue IS NULL AND starts_with(substr(n.hold, 3), k.own) OR starts_with(n.hold, 's')
     AND cardinality(n.queue) = 1 AND split_part(n.queue[1], ' ', 4) || ' ' = k.own)

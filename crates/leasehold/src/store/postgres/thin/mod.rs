@@ -34,6 +34,7 @@ type Tried = Result<Option<Answer>, StoreError>;
 pub(crate) struct Thin {
     sessions: Sessions,
     takes: Arc<Bundles>,
+    shares: Arc<Bundles>,
     keeps: Arc<Bundles>,
     ends: Arc<Bundles>,
     hand_overs: Arc<Bundles>,
@@ -43,9 +44,10 @@ pub(crate) struct Thin {
 
 impl Thin {
     pub(crate) fn new(sessions: Sessions) -> Self {
-        let of = |text, grants, may_repeat| Bundles::new(&sessions, text, grants, may_repeat);
+        let of = |text, grants, repeats| Arc::new(Bundles::new(&sessions, text, grants, repeats));
         Self {
             takes: of(include_str!("take.sql"), true, true),
+            shares: of(include_str!("share.sql"), true, true),
             keeps: of(include_str!("keep.sql"), false, true),
             ends: of(include_str!("end.sql"), false, false),
             hand_overs: of(include_str!("hand_over.sql"), true, false),
@@ -68,7 +70,8 @@ impl Thin {
             return Ok(Some(queued));
         }
         let what = words.split_once(' ').map_or("", |(_, what)| what);
-        if let Some(row) = self.takes.ask(name, request.id, *ttl, what).await? {
+        let takes = if what.starts_with('*') { &self.takes } else { &self.shares };
+        if let Some(row) = takes.ask(name, request.id, *ttl, what).await? {
             let grant = Grant::new(FencingToken::from_micros(positive(row.get(2))?));
             return answer(&row, Reply::Granted(grant));
         }

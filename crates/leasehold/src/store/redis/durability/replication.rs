@@ -9,8 +9,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, FromRedisValue, Value};
 
 use crate::mutex::Mutex;
-use crate::store::redis::connection::Connection;
-use crate::store::redis::connection::error;
+use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::options::{Address, RedisOptions, Replicas, Servers};
 
 /// How long a WAIT can last beyond its time limit: 200 ms, twice the interval at which the server

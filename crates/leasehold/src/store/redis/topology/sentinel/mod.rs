@@ -13,10 +13,9 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use self::discovery::Discovery;
 use super::pool::Pool;
 use super::role::expect_primary;
-use crate::store::redis::connection::Connection;
-use crate::store::redis::connection::Failure;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::pushes::PushSender;
+use crate::store::redis::connection::{Connection, Failure};
 use crate::store::redis::durability::Server;
 
 /// How many times one call follows the primary to another server: 3. Each time, the new server has
