@@ -130,23 +130,22 @@ pub(super) fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Writes a word with its length in front of it.
 pub(super) fn write_word(output: &mut Vec<u8>, bytes: &[u8]) {
-    write_line(output, b'$', bytes.len());
+    // Most words have a length of one or two digits.
+    let digit = |number: usize| b'0' + number as u8;
+    match bytes.len() {
+        one @ ..10 => output.extend([b'$', digit(one), b'\r', b'\n']),
+        two @ ..100 => output.extend([b'$', digit(two / 10), digit(two % 10), b'\r', b'\n']),
+        length => write_line(output, b'$', length),
+    }
     output.extend_from_slice(bytes);
     output.extend_from_slice(b"\r\n");
 }
 
 /// Writes a line with a count.
 pub(super) fn write_line(output: &mut Vec<u8>, kind: u8, count: usize) {
-    // It is written from its end, and added at once.
-    let (mut line, mut at, mut rest) = ([b'\n'; 24], 22, count);
-    line[at] = b'\r';
-    while rest > 0 || at == 22 {
-        at -= 1;
-        line[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    line[at - 1] = kind;
-    output.extend_from_slice(&line[at - 1..]);
+    output.push(kind);
+    output.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    output.extend_from_slice(b"\r\n");
 }
 
 /// The error for a peer that speaks another protocol.
