@@ -14,12 +14,12 @@
 -- seems no dearer than one for these.
 -- The clock is read before the lock: so an old lease is over, and a new one ends early. The tokens
 -- of one statement differ by the index.
-UPDATE leasehold.lease AS l
-SET <SET>
+UPDATE leasehold.lease AS l SET <SET>
 FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now_us OFFSET 0) AS c
 JOIN unnest($1, $2, $3, $4) WITH ORDINALITY AS k (name, own, ms, what, at) ON k.name || '' = k.name
-WHERE l.name = k.name COLLATE "C" AND l.epoch = (
-  SELECT n.epoch FROM leasehold.lease AS n WHERE n.name = k.name COLLATE "C" AND <WHERE>
-  ORDER BY n.epoch DESC LIMIT 1 FOR <FOR> SKIP LOCKED)
+CROSS JOIN LATERAL (
+  SELECT n.name, n.epoch FROM leasehold.lease AS n WHERE n.name = k.name COLLATE "C" AND <WHERE>
+  ORDER BY n.epoch DESC LIMIT 1 FOR <FOR> SKIP LOCKED) AS n
+WHERE l.name = n.name AND l.epoch = n.epoch
 AND c.now_us >= (SELECT grants_from_us FROM leasehold.boot WHERE one AND made_in = tableoid)
 RETURNING c.now_us, k.at, <RETURNING>
