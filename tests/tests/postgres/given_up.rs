@@ -1,5 +1,4 @@
-//! Requests that are given up while the server goes on with them: their sessions count among the
-//! `connections` of the client until the server has ended them.
+//! Requests that are given up: their sessions count until the server has ended them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -136,8 +135,7 @@ async fn while_a_standby_is_gone_commits_wait_and_keep_their_places() {
 #[tokio::test]
 async fn while_logins_wait_in_the_server_no_more_of_them_are_begun() {
     let Some(scene) = Scene::new().await else { return };
-    // The sessions of the client end, and new ones have to log in. Their first request waits for
-    // the second lock.
+    // The client's sessions end, and the first request of a new one waits for the second lock.
     for catalog in ["pg_authid", "pg_proc"] {
         scene.run(&format!("BEGIN; LOCK TABLE pg_catalog.{catalog}")).await;
         let end = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_get_activity(NULL) a \

@@ -27,11 +27,9 @@ async fn behind_a_pooler_a_statement_is_planned_once_for_all_clients_until_that_
     server.query("ALTER FUNCTION leasehold.open_4 RENAME TO gone").unwrap();
     let frequent = "FROM pg_prepared_statements WHERE statement LIKE '%SKIP LOCKED%'";
     let texts = bouncer.query(&format!("SELECT string_agg(statement, ';') {frequent}")).unwrap();
-    let of_other_types = format!(
-        "DEALLOCATE ALL; ALTER TABLE leasehold.lease ALTER counter TYPE numeric; {texts}; \
-         ALTER TABLE leasehold.lease ALTER counter TYPE bigint"
-    );
-    for undo in ["SELECT", "DISCARD ALL", "RECONNECT", &of_other_types] {
+    let retype = |to: &str| format!("ALTER TABLE leasehold.lease ALTER counter TYPE {to}");
+    let retyped = format!("DEALLOCATE ALL; {}; {texts}; {}", retype("numeric"), retype("bigint"));
+    for undo in ["SELECT", "DISCARD ALL", "RECONNECT", &retyped] {
         match undo {
             "RECONNECT" => bouncer.command(undo).unwrap(),
             sql => drop(bouncer.query(sql).unwrap()),
@@ -43,5 +41,10 @@ async fn behind_a_pooler_a_statement_is_planned_once_for_all_clients_until_that_
             bouncer.query(&format!("{counts} {frequent}")).unwrap() == "t|5\n"
         };
         until(&format!("after {undo} plans for one name and for several stay"), planned).await;
+    }
+    for name in bouncer.query(&format!("SELECT name {frequent}")).unwrap().lines() {
+        let explain = format!("EXPLAIN EXECUTE {name}(NULL, NULL, NULL, NULL, NULL)");
+        let plan = bouncer.query(&explain).unwrap();
+        assert!(plan.contains("(epoch = n.epoch)"), "it reads all epochs of a name: {plan}");
     }
 }
