@@ -16,10 +16,7 @@ mod peers;
 mod postgres;
 mod process;
 mod quorum;
-mod redisson;
-mod replicas;
 mod scale;
-mod sentinel;
 mod server;
 mod soak;
 mod table;
@@ -40,21 +37,17 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|contended|file|held|idle|line|peers|postgres|quorum|redisson|\
-    replicas|sentinel|together|waiters]…";
+    [alone|contended|file|held|idle|line|peers|postgres|quorum|together|waiters]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 14] = [
+const ALL: [&str; 11] = [
     "alone",
     "contended",
     "line",
     "together",
     "file",
     "postgres",
-    "sentinel",
     "quorum",
-    "replicas",
-    "redisson",
     "held",
     "waiters",
     "idle",
@@ -71,7 +64,6 @@ fn main() -> ExitCode {
         [soak::PEER, url, seed] => block_on(soak::peer(url, seed)),
         [SOAK, minutes, directory] => soak::run(minutes, Path::new(directory)),
         [EVIDENCE, runs, directory] => evidence::run(Path::new(runs), Path::new(directory)),
-        [redisson::PEER, url] => block_on(redisson::peer(url)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
@@ -111,9 +103,6 @@ async fn one(name: &str) -> Outcome {
         "peers" => peers::run(),
         "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,
-        "redisson" => redisson::run().await,
-        "replicas" => replicas::run().await,
-        "sentinel" => sentinel::run().await,
         "together" => together::run().await,
         "waiters" => scale::run_waiters().await,
         _ => Err(USAGE.into()),

@@ -3,7 +3,6 @@
 
 mod histogram;
 mod ours;
-mod plot;
 mod programs;
 mod report;
 mod row;
@@ -23,18 +22,15 @@ use crate::table::Table;
 /// machine makes the others worse.
 const ROUNDS: usize = 2;
 
-/// Prints the properties of all peers and a table for each row, and draws two plots.
+/// Prints the properties of all peers and a table for each row.
 pub(crate) fn run() -> Outcome {
     let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
     let programs = Programs::build(&benches.join("peers"))?;
     println!("{}", properties(&programs));
-    let mut best = Vec::new();
     for row in ROWS {
-        let trials = measure(&programs, row)?;
-        println!("{}", table(row, &trials));
-        best.push((row, trials));
+        println!("{}", table(row, &measure(&programs, row)?));
     }
-    plot::draw(&best, &benches.join("plots"))
+    Ok(())
 }
 
 fn measure(programs: &Programs, row: Row) -> Outcome<Trials> {

@@ -33,7 +33,6 @@ import org.redisson.config.Protocol;
  *                              lock                      -> added
  *   look COUNTER ROUNDS THREADS
  *                              reads under the read lock, and nobody writes then -> looked
- *   enter SECONDS              enters and leaves for so long -> how often
  *   id                         what its owners begin with -> the id of this client
  *   as THREAD lock KIND LEASE_MS, as THREAD unlock KIND
  *                              takes it if it is free, or lets go, as if in this thread -> yes or no
@@ -91,7 +90,6 @@ public final class Peer {
                 }
                 case "id" -> say(client.getId());
                 case "as" -> say(as(Long.parseLong(words[1]), words) ? "yes" : "no");
-                case "enter" -> say("" + enter(Double.parseDouble(words[1])));
                 default -> throw new IllegalArgumentException(line);
             }
         }
@@ -209,17 +207,6 @@ public final class Peer {
             check(before == null ? after == null : before.equals(after), "it was written");
             lock.unlock();
         }
-    }
-
-    private static long enter(double seconds) {
-        RLock lock = lock("lock");
-        long until = System.nanoTime() + (long) (seconds * 1e9);
-        long entries = 0;
-        for (; System.nanoTime() < until; entries++) {
-            lock.lock();
-            lock.unlock();
-        }
-        return entries;
     }
 
     private static void inThreads(int count, Runnable work) throws InterruptedException {
