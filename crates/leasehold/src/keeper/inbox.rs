@@ -141,7 +141,7 @@ impl Listener {
                 true
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.is_warned, true) {
+                if keeper.ensure_open().is_ok() && !std::mem::replace(&mut self.is_warned, true) {
                     let text = format!("no messages from the store, waiters only ask: {error}");
                     keeper.observe(&Event::Warning { text: &text });
                 }

@@ -2,21 +2,26 @@
 
 mod cost;
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use leasehold_core::{
     Answer, BoxFuture, ClientId, FakeClock, LossReason, Operation, StoreError, StoreErrorKind,
 };
 
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+
 use crate::client::Client;
+use crate::event::Event;
 use crate::store::{Capabilities, Inbox, Memory, Store};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A store that answers no renewal.
+/// A store that answers no renewal, and where an inbox cannot be opened: each attempt ends with an
+/// error once it is told to.
 #[derive(Debug)]
-struct Mute(Memory);
+struct Mute(Memory, Arc<Notify>);
 
 impl Store for Mute {
     fn capabilities(&self) -> Capabilities {
@@ -30,39 +35,44 @@ impl Store for Mute {
         }
     }
 
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.0.inbox(client)
-    }
-}
-
-/// A store whose inboxes cannot be opened, and a value that it keeps alive.
-#[derive(Debug)]
-struct NoInbox(Memory, #[expect(dead_code, reason = "it is counted")] Arc<()>);
-
-impl Store for NoInbox {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        self.0.execute(operation)
-    }
-
     fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        Box::pin(async { Err(StoreError::new(StoreErrorKind::Unreachable, "no inbox")) })
+        let error = StoreError::new(StoreErrorKind::Unreachable, "no inbox");
+        Box::pin(self.1.notified().map(|()| Err(error)))
     }
 }
 
 #[tokio::test]
-async fn a_keeper_ends_with_its_client_although_its_inbox_cannot_be_opened() {
-    let (clock, alive) = (FakeClock::new(), Arc::new(()));
-    let store = NoInbox(Memory::with_clock(clock.clone()), Arc::clone(&alive));
-    let client = Client::builder().store(store).clock(clock).build().await.unwrap();
-    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+async fn an_inbox_that_cannot_be_opened_is_warned_of_unless_the_client_was_closed_meanwhile() {
+    assert_eq!(warnings_without_an_inbox(false).await, 1);
+    assert_eq!(warnings_without_an_inbox(true).await, 0);
+}
+
+/// The warnings of a client whose inbox cannot be opened. Its keeper ends with it.
+async fn warnings_without_an_inbox(is_closed: bool) -> usize {
+    let (clock, fail, (warn, warned)) = (FakeClock::new(), Arc::default(), mpsc::channel());
+    let store = Mute(Memory::with_clock(clock.clone()), Arc::clone(&fail));
+    let warn = Mutex::new(warn);
+    let observer = move |event: &Event<'_>| {
+        if let Event::Warning { text } = event {
+            warn.lock().unwrap().send((*text).to_owned()).unwrap();
+        }
+    };
+    let builder = Client::builder().store(store).clock(clock.clone()).observer(observer);
+    let client = builder.build().await.unwrap();
+    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
     settle().await;
-    drop(client);
+    // So long a lease is described, and may be revoked.
+    clock.advance(Duration::from_millis(200));
     settle().await;
-    assert_eq!(Arc::strong_count(&alive), 1);
+    if is_closed {
+        client.clone().close().await.unwrap();
+    }
+    fail.notify_one();
+    settle().await;
+    drop((guard, client));
+    settle().await;
+    assert_eq!(Arc::strong_count(&fail), 1);
+    warned.try_iter().count()
 }
 
 /// Lets every other task run until it waits for something.
@@ -78,7 +88,7 @@ async fn settle() {
 async fn a_callback_that_drops_another_guard_does_not_stop_the_keeper() {
     let clock = FakeClock::new();
     clock.advance(Duration::from_secs(1_000));
-    let store = Mute(Memory::with_clock(clock.clone()));
+    let store = Mute(Memory::with_clock(clock.clone()), Arc::default());
     let client = Client::builder().store(store).clock(clock.clone()).build().await.unwrap();
     let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
     let other = client.mutex("b").ttl(TTL).acquire().await.unwrap();
