@@ -1,6 +1,6 @@
 //! The faults of the place where the locks live.
 
-/// A fault of a place.
+/// A fault of a place. A report calls it by its name here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// The rights of the clients' user are taken away.
@@ -70,44 +70,6 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The name in reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::AclTaken => "rights taken away",
-            Self::BusCut => "bus cut",
-            Self::ClockBack => "clock set back",
-            Self::ClockForward => "clock set forward",
-            Self::ClockRate => "clock runs fast or slow",
-            Self::ConnectionsCut => "connections cut",
-            Self::Delay => "delay",
-            Self::Duplicate => "request doubled",
-            Self::Eviction => "eviction",
-            Self::Failover => "failover",
-            Self::Flush => "flush",
-            Self::FullMemory => "memory full",
-            Self::Hang => "stop",
-            Self::Kill => "kill",
-            Self::KillPrimary => "primary killed",
-            Self::LinkCut => "replication cut",
-            Self::Late => "request late, out of order",
-            Self::LostReply => "reply lost",
-            Self::PartitionToServer => "partition, requests lost",
-            Self::PartitionToClients => "partition, replies lost",
-            Self::Partition => "partition, both ways",
-            Self::PowerLoss => "power loss",
-            Self::PrimaryUnseen => "primary unseen",
-            Self::PrimaryUnseenByOne => "primary unseen by one",
-            Self::ReplicasUnseen => "replicas unseen",
-            Self::RestartEmpty => "restart empty",
-            Self::ScriptFlush => "scripts flushed",
-            Self::SentinelParted => "parted with a sentinel",
-            Self::SentinelsScattered => "sentinels parted",
-            Self::SlotMove => "slot moved",
-            Self::SubscribersCut => "subscribers cut",
-            Self::TakeOver => "takeover forced",
-        }
-    }
-
     /// Whether a server has forgotten something. After such a fault, a server with a quarantine
     /// grants nothing for its duration.
     pub(crate) fn forgets(self) -> bool {

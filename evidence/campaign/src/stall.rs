@@ -228,7 +228,7 @@ mod tests {
             Stalls(vec![(10, 12), (30, 40)])
         );
         assert_eq!(of(&[("1.log", own), ("0.log", "z 2 0 50\n")]), Stalls(vec![(10, 40)]));
-        let hurt = of(&[("0.log", "q 10 40\n"), ("nemesis.log", "f 0 35 memory full\n")]);
+        let hurt = of(&[("0.log", "q 10 40\n"), ("nemesis.log", "f 0 35 FullMemory\n")]);
         assert_eq!(hurt, Stalls(vec![(35, 40)]));
     }
 

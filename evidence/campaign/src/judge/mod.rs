@@ -15,7 +15,7 @@ use std::str::Split;
 use std::time::Duration;
 
 use self::numbers::Numbers;
-use self::story::{Grant, Promise, Story, Update, Violation, Wound, number, queue};
+use self::story::{Grant, Promise, Stop, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
 use crate::promise::read_logs;
 use crate::stall::Stalls;
@@ -63,6 +63,7 @@ struct Record {
     adopted: HashMap<u64, u32>,
     wounds: Vec<Wound>,
     numbers: Numbers,
+    stops: Vec<Stop>,
 }
 
 impl Verdict {
@@ -108,8 +109,9 @@ impl Verdict {
             "n" => drop(record.updates.remove(&number(words)?)),
             "f" => record.wounds.push(Wound::read(rest)?),
             "a" => *record.adopted.entry(number(words)?).or_default() += 1,
+            "z" => record.stops.push((number(words)?, number(words)?, number(words)?)),
             // `Stalls` and `Shop` read these lines.
-            "s" | "q" | "z" | "k" => {}
+            "s" | "q" | "k" => {}
             "e" => *self.events.entry(rest.to_owned()).or_default() += 1,
             "v" => {
                 let check = words.next()?;
@@ -131,7 +133,7 @@ impl Verdict {
             let before = highest.entry(name.clone()).or_default();
             let mut found = story.violations(*before);
             found.extend(history::violations(story, stalls));
-            found.extend(order::violations(story));
+            found.extend(order::violations(story, &record.stops));
             found.extend(jobs::violations(story));
             let order = updates::search(&mut story.updates);
             self.updates += story.updates.len() as u64;

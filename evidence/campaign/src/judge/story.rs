@@ -63,6 +63,10 @@ impl Grant {
         let (token, client, attempt) = (number(words)?, number(words)?, number(words)?);
         Some(Self { guard, asked, entered, token, client, attempt })
     }
+
+    pub(super) fn process(&self) -> u64 {
+        self.guard >> 48
+    }
 }
 
 impl Promise {
@@ -98,6 +102,9 @@ impl Update {
 
 /// The waiters in the order of the queue: client, attempt, and the latest time of joining.
 pub(super) type Queue = Vec<(u128, u64, u64)>;
+
+/// A process that was stopped, from when until when.
+pub(super) type Stop = (u64, u64, u64);
 
 /// An answer about the leader: the token, and when it was requested.
 pub(super) type Led = (u64, u64);

@@ -106,6 +106,12 @@ fn a_waiter_behind_another_in_the_queue_is_served_after_it() {
     let out_of_order = grant(1, later) + &grant(2, earlier);
     assert_eq!(broken(&(out_of_order.clone() + queue)), ["I6"]);
     assert_eq!(broken(&out_of_order), [""; 0], "nobody saw them wait");
+    let stopped = |ms: u64| {
+        let first = format!("g n {} 1 3000000000 {later} 7 1\n", 5_u64 << 48);
+        broken(&(first + &grant(2, earlier) + queue + &format!("z 5 0 {ms}000000\n")))
+    };
+    assert_eq!(stopped(900), ["I6"]);
+    assert_eq!(stopped(1_100), [""; 0], "a process that is stopped claims no grant");
     let unclaimed = grant(1, earlier + (2_000_000 << 12)) + &grant(2, earlier) + queue;
     assert_eq!(broken(&unclaimed), [""; 0], "the first may not have claimed its first grant");
     let late = format!("g n 1 1 9000000000 {later} 7 1\ng n 2 1 9000000000 {earlier} 7 2\n");

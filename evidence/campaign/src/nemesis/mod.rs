@@ -94,7 +94,7 @@ pub(crate) fn hurt(place: &mut Place, mut random: Random, directory: &Path, is_o
         let begun = now_ns();
         befall(fault, place, &mut random);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "f {begun} {} {}", now_ns(), fault.name());
+        let _ = writeln!(text, "f {begun} {} {fault:?}", now_ns());
         if fault.forgets() && !place.quarantine.is_zero() {
             let until = Instant::now() + place.quarantine + random.up_to(place.quarantine);
             while Instant::now() < until && !is_over.load(Ordering::Relaxed) {
