@@ -123,17 +123,12 @@ macro_rules! conformance {
             last::a_run_that_succeeded_is_enough_for_its_span;
             last::a_run_that_did_not_succeed_leaves_nothing;
             last::a_cooldown_ends_no_hold;
-            alone::a_lease_that_nothing_renews_goes_to_who_waits;
-            alone::the_signal_of_a_guard_that_is_let_go_ends_without_a_loss;
             alone::a_crowd_that_gives_up_costs_nobody_its_turn;
             alone::a_lease_is_relied_on_no_longer_than_the_store_keeps_it;
             alone::a_limit_beyond_any_clock_is_as_good_as_none;
             readers::a_dead_reader_is_not_kept_by_a_living_one;
             readers::who_waits_behind_one_that_gives_up_is_let_in;
-            readers::no_reader_meets_a_writer_among_many_clients;
-            permits::one_permit_and_all_of_them_are_had_in_turn;
             permits::the_largest_semaphore_counts_exactly;
-            permits::permits_of_the_dead_come_back_by_themselves;
             elections::followers_see_what_each_leader_says_in_turn;
             modes::readers_hold_together_and_a_writer_alone;
             modes::readers_that_ask_at_once_have_two_tokens;

@@ -1,57 +1,17 @@
-//! Cases of one holder at a time: leases that end, revoked holders, waiters that give up.
+//! Cases of one holder at a time: waiters that give up, and limits.
 
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
-use leasehold::Error;
+use futures_util::future::join;
 use leasehold::lease::Renewal;
 use tokio::task::JoinSet;
 
-use super::{PATIENCE, unrenewed};
 use crate::bench::SHORT;
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
 /// The number of waiters that give up at the same time.
 const CROWD: u32 = 20;
-
-/// A lease that nothing renews ends, and a waiter gets the lock; later requests of the former
-/// holder are refused and harm nobody.
-///
-/// Redisson: `testExpire`, `testAutoExpire`. redsync: `TestMutexExtendExpired`,
-/// `TestMutexUnlockExpired`, `TestSetNXOnExtendFailsToAcquireLockWhenKeyIsTaken`. bsm/redislock:
-/// `TestObtain_retry_success`, `TestLock_Refresh_expired`, `TestLock_Release_expired`. redis-py:
-/// `test_extending_lock_no_longer_owned_raises_error`,
-/// `test_releasing_lock_no_longer_owned_raises_error`.
-pub async fn a_lease_that_nothing_renews_goes_to_who_waits(subject: &Subject) {
-    async fn scene(pair: &Pair<'_>) {
-        let expired = must(unrenewed(pair.by_one()).acquire().await);
-        let next = must(pair.by_two().acquire_within(PATIENCE).await);
-        assert!(next.token() > expired.token() && !expired.is_held());
-        assert!(matches!(expired.renew().await, Err(Error::Lost { .. })));
-        assert!(matches!(expired.release().await, Err(Error::Lost { .. })));
-        must(next.renew().await);
-        must(next.release().await);
-        assert!(pair.is_free().await);
-    }
-    let pairs = Pair::all(subject).await;
-    subject.drive(join_all(pairs.iter().map(scene))).await;
-}
-
-/// The loss signal of a released guard ends with the guard, and reports no loss.
-///
-/// Consul: `TestAPI_LockLockUnlock`. DistributedLock: `TestCanSafelyDisposeWhileMonitoring`; in
-/// DistributedLock, the signal of a disposed handle never fires.
-pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &Subject) {
-    let pair = Pair::of(subject, Kind::Mutex).await;
-    for is_released in [true, false] {
-        let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let lost = guard.lost();
-        let let_go = async { if is_released { must(guard.release().await) } else { drop(guard) } };
-        let (reason, ()) = subject.drive(join(lost, let_go)).await;
-        assert_eq!(reason, None);
-    }
-}
 
 /// Waiters that give up, at their limit or before it, do not delay the waiters behind them.
 ///

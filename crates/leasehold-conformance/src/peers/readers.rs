@@ -1,8 +1,6 @@
 //! Cases of readers together with readers, and before and behind writers.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use leasehold::Lock;
 use leasehold::lease::Mode;
 use tokio::task::JoinSet;
@@ -10,10 +8,6 @@ use tokio::task::JoinSet;
 use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
-
-/// The number of clients that alternately read and write, and how often each does.
-const CLIENTS: u32 = 5;
-const ROUNDS: u32 = 8;
 
 /// A reader that goes silent keeps a writer out until its own lease ends and no longer. This is so
 /// whether it came before or after a living reader.
@@ -78,40 +72,4 @@ pub async fn who_waits_behind_one_that_gives_up_is_let_in(subject: &Subject) {
     let held = two.one.semaphore(&two.name, 10).permits(4);
     let permits = [held, others.permits(8), others.permits(6)];
     subject.drive(join(scene(&one, locks), scene(&two, permits))).await;
-}
-
-/// Among many clients that alternately read and write, no reader and writer hold at the same time.
-///
-/// tokio: `multithreaded`. Redisson: `testConcurrencyLoop_MultiInstance`. etcd:
-/// `TestRWMutexMultiNode`.
-pub async fn no_reader_meets_a_writer_among_many_clients(subject: &Subject) {
-    if !subject.can().shared {
-        return;
-    }
-    let name = subject.fresh_name("readers and writers");
-    let (readers, writers, entries) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-    let mut workers = Vec::new();
-    for client in 0..CLIENTS {
-        let lock = subject.client().await.rwlock(&name);
-        let (readers, writers, entries) = (&readers, &writers, &entries);
-        workers.push(async move {
-            for round in 0..ROUNDS {
-                let reads = (client + round) % 3 > 0;
-                let lock = if reads { lock.read() } else { lock.write() };
-                let guard = must(lock.acquire().await);
-                let mine = if reads { readers } else { writers };
-                mine.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-                let (reading, writing) =
-                    (readers.load(Ordering::Relaxed), writers.load(Ordering::Relaxed));
-                assert!(writing == 0 || (writing, reading) == (1, 0), "{reading} and {writing}");
-                entries.fetch_add(1, Ordering::Relaxed);
-                must(guard.ensure_held());
-                mine.fetch_sub(1, Ordering::Relaxed);
-                must(guard.release().await);
-            }
-        });
-    }
-    subject.drive(join_all(workers)).await;
-    assert_eq!(entries.into_inner(), CLIENTS * ROUNDS);
 }
