@@ -28,7 +28,7 @@ fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
 }
 
 /// `leasehold run OUTER -- leasehold run INNER -- echo`, which holds OUTER and waits for INNER.
-pub(crate) fn nested(place: &Place, outer: &str, inner: &str) -> Background {
+fn nested(place: &Place, outer: &str, inner: &str) -> Background {
     let script = format!("echo held; exec leasehold-under-test run -q {inner} -- echo done");
     let script = script.replace("leasehold-under-test", crate::harness::PROGRAM);
     let mut outer = Background::start(place.shell(outer, &["-q", "--label", outer], &script));
@@ -36,7 +36,7 @@ pub(crate) fn nested(place: &Place, outer: &str, inner: &str) -> Background {
     outer
 }
 
-pub(crate) fn waiting(place: &Place, name: &str) {
+fn waiting(place: &Place, name: &str) {
     until("it waits", || place.show(name)["waiting"] == 1);
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, is_gone, until};
+use crate::harness::{Background, PROGRAM, Place, children, group_is_gone, is_gone, until};
 
 /// Notes the time again and again, and ignores TERM. So does its child, in the same group.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
@@ -49,7 +49,6 @@ on_each_store!(
     a_lease_within_a_lease_adds_no_more_grace,
     a_revoked_lease_ends_the_command_politely_and_then_lets_go,
     on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing,
-    max_hold_ends_the_command,
     the_guardians_command_line_has_no_url,
 );
 
@@ -247,11 +246,6 @@ fn on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing(place: &Place) {
     assert!(line.contains("runs on"), "{line}");
     holder.close_stdin();
     holder.end().assert_silent(4);
-}
-
-fn max_hold_ends_the_command(place: &Place) {
-    let ended = ended(place.shell("x", &["--max-hold", "0.5"], PATIENT));
-    ended.assert_failed(76, "x: --max-hold 0.5 is over: the command is being ended");
 }
 
 fn the_guardians_command_line_has_no_url(place: &Place) {

@@ -16,7 +16,6 @@ on_each_store!(
     show_tells_which_run_succeeded_last,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
-    a_waiter_that_is_interrupted_leaves_the_queue,
     a_revoke_by_force_lets_the_next_in_at_once,
 );
 
@@ -117,16 +116,6 @@ fn hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost(place: &Place) {
     place.end(&["hold", "x", "-n", "-E", "3"]).assert_failed(3, "busy");
     place.revoke("x", &[]);
     hold.end().assert_failed(76, "an operator revoked the lease");
-}
-
-fn a_waiter_that_is_interrupted_leaves_the_queue(place: &Place) {
-    let _holder = place.holder("x", &[]);
-    let waiter = place.waiter("x", &[], "echo ran");
-    waiter.signal(Signal::INT);
-    let waiter = waiter.end();
-    waiter.assert_failed(130, "SIGINT while waiting");
-    assert_eq!(waiter.stdout, "");
-    assert_eq!(place.show("x")["waiting"], 0);
 }
 
 fn a_revoke_by_force_lets_the_next_in_at_once(place: &Place) {

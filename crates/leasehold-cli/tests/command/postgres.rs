@@ -7,7 +7,6 @@ use std::sync::Arc;
 use leasehold_testkit::{Postgres, shared_postgres};
 
 use crate::harness::{Background, Place};
-use crate::serve::served::Served;
 
 /// A place on a private server, if PostgreSQL is installed.
 fn place() -> Option<(Place, Postgres)> {
@@ -27,16 +26,6 @@ fn installed<T>(started: Option<T>) -> Option<T> {
         println!("skipped: PostgreSQL is not installed: `cargo xtask test` does that");
     }
     started
-}
-
-#[test]
-fn a_page_shows_the_locks_of_a_database() {
-    let Some((place, _server)) = shared() else { return };
-    let _holder = place.holder("job", &[]);
-    let served = Served::start(&place, &[]);
-    served.knows(1);
-    let locks = served.get("/api/v1/locks").body;
-    assert!(locks.contains("\"job\""), "{locks}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::harness::{Background, Place, ended, until};
 on_each_store!(
     several_names_are_held_together_and_the_command_sees_their_tokens,
     a_job_that_ended_at_once_is_skipped_until_min_hold_is_over,
-    a_job_that_hangs_is_ended_after_max_hold_and_the_next_may_run,
 );
 
 fn several_names_are_held_together_and_the_command_sees_their_tokens(place: &Place) {
@@ -39,12 +38,6 @@ fn a_job_that_ended_at_once_is_skipped_until_min_hold_is_over(place: &Place) {
     assert_eq!(job("hourly", "59m"), "ran\n");
     assert_eq!(job("brief", "500ms"), "ran\n");
     until("the job runs again", || job("brief", "500ms") == "ran\n");
-}
-
-fn a_job_that_hangs_is_ended_after_max_hold_and_the_next_may_run(place: &Place) {
-    let hung = ended(place.shell("job", &["-n", "--max-hold", "1s"], "sleep 600"));
-    hung.assert_failed(76, "--max-hold 1s is over");
-    place.end(&["run", "job", "--wait", "30s", "--", "true"]).assert_silent(0);
 }
 
 #[test]

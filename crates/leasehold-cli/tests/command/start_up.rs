@@ -71,21 +71,3 @@ fn a_command_starts_after_three_round_trips() {
     // its own connections.
     assert_eq!(turns.lock().unwrap().count, 3);
 }
-
-#[test]
-fn a_run_sets_draws_and_ends_and_after_100_ms_listens_and_says_who_holds_but_renews_nothing() {
-    let place = Place::on_redis();
-    let server = place.server.as_ref().unwrap();
-    let taken = ["MULTI", "SET", "EVALSHA", "EXEC"];
-    for (span, told) in [("0", &[][..]), ("0.3", &["SUBSCRIBE", "EVALSHA"])] {
-        let run = || place.end(&["run", "x", "--", "sleep", span]).assert_silent(0);
-        run();
-        let lines = server.monitor().unwrap();
-        run();
-        let mut sent = server.sent(lines).unwrap();
-        let others = ["HELLO", "INFO", "SCRIPT", "TIME"];
-        sent.retain(|word| !word.starts_with('(') && !others.contains(&&**word));
-        assert_eq!(sent, [&taken, told, &["EVALSHA"]].concat());
-        assert_eq!(server.command::<Vec<String>>("KEYS *").unwrap(), ["lh:%token"]);
-    }
-}

@@ -2,7 +2,6 @@
 
 mod answers;
 mod browser;
-mod deadlocks;
 mod http;
 mod metrics;
 mod outages;

@@ -263,6 +263,7 @@ async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle
     browser.run("document.querySelector('#lock-body button:enabled').click()").await;
     browser.until("document.querySelector('#lock-body button:disabled')").await;
     browser.picture("deadlock.png").await;
+    assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 1\n"));
     place.end(&["revoke", "a", &place.token("a").unwrap()]).assert_silent(0);
     browser.until(&format!("{marked}.length === 0")).await;
     assert_eq!(browser.errors().await, [""; 0]);
