@@ -59,21 +59,6 @@ async def test_what_is_known_at_once_does_not_wait_for_the_loop(name: str) -> No
         assert await client.lock(name).try_acquire() is None and not ran
 
 
-async def test_tasks_lose_no_update(client: AsyncClient, name: str) -> None:
-    count, lock = 0, client.lock(name)
-
-    async def add() -> None:
-        nonlocal count
-        for _ in range(10):
-            async with lock:
-                seen = count
-                await asyncio.sleep(0)
-                count = seen + 1
-
-    await asyncio.gather(*(add() for _ in range(16)))
-    assert count == 160
-
-
 async def test_a_block_is_cancelled_when_its_lease_is_lost(client: AsyncClient, name: str) -> None:
     reached = False
     with pytest.raises(LeaseLost) as caught:

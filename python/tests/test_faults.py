@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from conftest import PATIENCE, Redis, eventually
-from leasehold import AsyncClient, Client, Event, LeaseLost, StoreUnavailable
+from leasehold import Client, Event, LeaseLost, StoreUnavailable
 
 TTL = 9.0
 """A ttl whose third is longer than a server's restart on a busy machine."""
@@ -52,24 +50,6 @@ def test_a_server_that_stays_away_is_a_loss_and_the_client_goes_on_after_it(
         own_redis.start()
         with client.lock(name).acquire(timeout=PATIENCE) as again:
             assert again.token > guard.token
-
-
-def test_a_block_of_a_task_ends_when_its_server_stays_away(own_redis: Redis, name: str) -> None:
-    async def main() -> str:
-        async with AsyncClient(own_redis.url) as client:
-            try:
-                async with client.lock(name, ttl=1) as guard:
-                    own_redis.stop()
-                    await asyncio.sleep(PATIENCE)
-            except LeaseLost as error:
-                assert error.token == guard.token
-                own_redis.start()
-                async with client.lock(name).acquire(timeout=PATIENCE) as again:
-                    assert again.token > guard.token
-                return error.reason
-            raise AssertionError("the block went on")
-
-    assert asyncio.run(main()) == "expired"
 
 
 def test_a_server_that_does_not_answer_is_said_so_and_nothing_stays_behind(

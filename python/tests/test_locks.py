@@ -81,23 +81,6 @@ def test_a_limit_says_who_has_it(client: Client, name: str) -> None:
             client.lock(name).acquire(timeout=0)
 
 
-def test_threads_lose_no_update(client: Client, name: str) -> None:
-    lock, count = client.lock(name), 0
-
-    def add() -> None:
-        nonlocal count
-        for _ in range(20):
-            with lock:
-                seen = count
-                threading.Event().wait(0.0001)
-                count = seen + 1
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(add) for _ in range(8)]:
-            done.result(PATIENCE)
-    assert count == 160
-
-
 def test_each_thread_lets_go_of_its_own_guard_of_one_lock(client: Client, name: str) -> None:
     permits, inside = client.semaphore(name, 2), threading.Barrier(2)
 
