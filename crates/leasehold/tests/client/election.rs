@@ -12,7 +12,7 @@ use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
-use leasehold::{Client, Error, LeaseOptions, LockName, LossReason};
+use leasehold::{Client, Error, LeaseOptions, LockName};
 
 async fn of_one_store<const N: usize>() -> [Client; N] {
     let store = Memory::new();
@@ -29,24 +29,6 @@ fn leads(observed: leasehold::Result<Observed>) -> String {
         Observed::Leader(leader) => leader.value,
         other => panic!("no leader: {other:?}"),
     }
-}
-
-#[tokio::test]
-async fn a_leader_is_told_how_its_leadership_ended() {
-    let [client, other] = of_one_store().await;
-    let leadership = client.election("scheduler").campaign("one").await.unwrap();
-    let (sender, told) = tokio::sync::oneshot::channel();
-    leadership.guard().on_lost(move |reason| {
-        let _unheard = sender.send(reason);
-    });
-    leadership.guard().ensure_held().unwrap();
-    assert_eq!(leadership.guard().loss(), None);
-    let (name, token) = (leadership.guard().name(), leadership.guard().token());
-    assert!(other.admin().revoke_now(name, token).await.unwrap());
-    assert_eq!(told.await.unwrap(), LossReason::Revoked);
-    assert_eq!(leadership.guard().loss(), Some(LossReason::Revoked));
-    let error = leadership.guard().ensure_held().unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LossReason::Revoked, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -100,34 +100,6 @@ async fn of_two_guards_that_are_released_at_once_one_lets_go_now() {
 }
 
 #[tokio::test]
-async fn who_waits_for_another_capacity_is_told_why_and_served_once_it_is_set() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let observe = {
-        let told = Arc::clone(&told);
-        move |event: &Event<'_>| {
-            if let Event::Waiting { cause: Some(cause), .. } = *event {
-                told.lock().unwrap().push(cause.to_string());
-            }
-        }
-    };
-    let builder = Client::builder().store(leasehold::store::Memory::new()).observer(observe);
-    let client = builder.build().await.unwrap();
-    let held = client.semaphore("gpu", 4).permit().acquire().await.unwrap();
-    let waiter = tokio::spawn({
-        let client = client.clone();
-        async move { client.semaphore("gpu", 8).permit().acquire().await }
-    });
-    while client.admin().inspect(held.name()).await.unwrap().waiting == 0 {
-        tokio::task::yield_now().await;
-    }
-    held.release().await.unwrap();
-    assert!(waiter.await.unwrap().unwrap().is_held());
-    let told = told.lock().unwrap().clone();
-    let [text] = &told[..] else { panic!("{told:?}") };
-    assert!(text.contains("semaphore of 4"), "{text}");
-}
-
-#[tokio::test]
 async fn a_release_is_no_loss_and_ends_the_watch_for_one() {
     let client = Client::memory();
     let guard = client.mutex("a").acquire().await.unwrap();
