@@ -16,7 +16,7 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold::store::Redis;
 use leasehold_testkit::harness::{PATIENCE, apart, loss, queued, refusals, request, soon};
-use leasehold_testkit::{Cluster, RedisOptions, RedisServer, Section, assert_nothing_denied, must};
+use leasehold_testkit::{Cluster, RedisOptions, RedisServer, assert_nothing_denied, must};
 
 /// A ttl that does not end during a test.
 const LONG: Duration = Duration::from_secs(60);

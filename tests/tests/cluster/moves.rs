@@ -39,35 +39,6 @@ async fn e1_renew_release_and_acquire_follow_a_slot_that_was_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_waiters_keep_their_places_while_the_slot_moves() {
-    let cluster = three_alone();
-    let (name, slot) = cluster.fresh_name(0);
-    let holder = client(&cluster).await;
-    let guard = holder.mutex(&name).ttl(LONG).acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for place in 1..=3 {
-        let waiter = client(&cluster).await;
-        let name = name.clone();
-        waiting.push(tokio::spawn(async move {
-            let guard = waiter.mutex(&name).ttl(LONG).acquire().await.unwrap();
-            let token = guard.token();
-            guard.release().await.unwrap();
-            token
-        }));
-        queued(&holder, guard.name(), place).await;
-    }
-    cluster.move_slot(slot, 1).unwrap();
-    let mut before = guard.token();
-    guard.release().await.unwrap();
-    for waiter in waiting {
-        let token = soon(waiter).await.unwrap();
-        assert!(token > before, "they are served in the order in which they came");
-        before = token;
-    }
-    assert_eq!(holder.admin().inspect(&name).await.unwrap().waiting, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e1_a_thousand_names_have_one_holder_each_while_their_slot_goes_round() {
     let cluster = three_alone();
     let (tag, slot) = cluster.fresh_name(0);

@@ -1,15 +1,10 @@
 //! Several names of several nodes at once.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use leasehold::{Error, Guard, Lock, LockName};
 use leasehold_testkit::{Cluster, must};
 
-use super::{LONG, Section, TTL, client, soon, three_alone};
-
-/// How often two clients with reversed names take turns: each round costs a few milliseconds.
-const ROUNDS: u32 = 1_000;
+use super::{LONG, TTL, client, soon, three_alone};
 
 /// Names that different nodes serve, in sorted order.
 fn names(cluster: &Cluster) -> [LockName; 2] {
@@ -54,27 +49,4 @@ async fn e8_when_the_second_node_fails_the_first_name_is_given_back() {
     assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
     let free = soon(two.mutex(&names[0]).acquire()).await.expect("nobody holds the first name");
     assert!(free.is_held());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_clients_with_reversed_names_of_two_nodes_never_wait_for_each_other() {
-    let cluster = three_alone();
-    let names = names(&cluster);
-    let section = Arc::new(Section::default());
-    let mut running = Vec::new();
-    for names in [names.to_vec(), names.iter().rev().cloned().collect()] {
-        let lock = client(&cluster).await.multi(&names).ttl(LONG);
-        let section = Arc::clone(&section);
-        running.push(tokio::spawn(async move {
-            for _ in 0..ROUNDS {
-                let guard = lock.acquire().await.unwrap();
-                must(section.enter(&guard));
-                section.leave(&guard);
-                guard.release().await.unwrap();
-            }
-        }));
-    }
-    for task in running {
-        soon(task).await.unwrap();
-    }
 }

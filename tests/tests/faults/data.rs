@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, LossReason};
+use leasehold::{Error, LossReason};
 use leasehold_core::model::Times;
 use leasehold_testkit::harness::acquiring;
 use leasehold_testkit::{RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
 use crate::scene::{
-    LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
+    LONG, NAME, PATIENCE, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
 };
 
 /// The kind of a refusal of the store.
@@ -94,23 +94,6 @@ async fn c11_a_flush_or_a_deletion_costs_the_lease_and_the_waiter_gets_in() {
     }
 }
 
-/// C13: a value of another program is in the place of the record.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c13_a_key_of_another_type_is_a_typed_error_until_it_is_deleted() {
-    let scene = Scene::new().await;
-    let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
-    scene.server.command::<()>("SET lh:{a} mine").unwrap();
-    assert_eq!(kind(soon(guard.renew()).await), StoreErrorKind::Corrupt);
-    guard.ensure_held().expect("nobody else can have it");
-    loss(&guard).await;
-    let lock = scene.near.mutex(NAME);
-    assert_eq!(kind(lock.try_acquire().await), StoreErrorKind::Corrupt);
-    assert_eq!(kind(lock.acquire().await), StoreErrorKind::Corrupt);
-    assert_eq!(scene.server.command::<String>("GET lh:{a}").unwrap(), "mine");
-    scene.server.command::<()>("DEL lh:{a}").unwrap();
-    assert!(scene.take().await.token() > guard.token());
-}
-
 /// C14: the scripts are deleted, between any two calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_flushed_scripts_are_not_noticed() {
@@ -118,19 +101,6 @@ async fn c14_flushed_scripts_are_not_noticed() {
     let clients = connect_all(&server.url(), 4).await;
     let flushing = Hurting::by(&server, Duration::from_millis(20), "SCRIPT FLUSH");
     contend_during(flushing, &clients, 40, Memory::Kept).await;
-}
-
-/// C16: a user loses a right while a client holds and another one waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
-    let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
-    let client = connect(&scene.server.holder_url()).await;
-    let guard = client.mutex(NAME).ttl(2 * SHORT).acquire().await.unwrap();
-    let waiting = acquiring(client.mutex(NAME).ttl(LONG));
-    scene.queued(1).await;
-    scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
-    assert_eq!(kind(soon(waiting).await.unwrap()), StoreErrorKind::Denied);
-    assert_eq!(loss(&guard).await, LossReason::Expired);
 }
 
 /// C16: a lease that could not be released while a right was missing is released once it is back.
@@ -161,19 +131,6 @@ async fn c16_a_denied_user_that_closes_is_told_so_and_waits_for_no_right() {
     scene.server.command::<()>("ACL SETUSER holder -evalsha").unwrap();
     assert_eq!(kind(held.release().await), StoreErrorKind::Denied);
     assert_eq!(kind(client.close().await), StoreErrorKind::Denied);
-}
-
-/// C16: a server that a client cannot use from the beginning.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {
-    let secured = RedisServer::options().password("secret").start().unwrap();
-    let refused = soon(Client::connect(secured.url_as("default", "wrong"))).await;
-    assert_eq!(kind(refused), StoreErrorKind::Denied);
-    let refused = soon(Client::connect("redis://127.0.0.1:1")).await;
-    assert_eq!(kind(refused), StoreErrorKind::Unreachable);
-    let plain = RedisServer::start().unwrap();
-    let url = plain.url().replace("redis://", "rediss://");
-    assert!(soon(Client::connect(url)).await.is_err());
 }
 
 /// K5: the documented rights suffice, and no command needs more.

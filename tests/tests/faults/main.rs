@@ -7,7 +7,6 @@
 mod clocks;
 mod contend;
 mod data;
-mod line;
 mod messages;
 mod names;
 mod network;

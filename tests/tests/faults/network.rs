@@ -321,21 +321,6 @@ async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
     }
 }
 
-/// B10: a connection that was reset in the middle of a reply is not used again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b10_a_connection_with_a_broken_reply_is_replaced() {
-    for fault in REPLY_LOST {
-        let scene = Scene::new().await;
-        let lost = scene.proxy.strike(1, Script::Draw, fault);
-        let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
-        soon(lost.happened()).await;
-        for _ in 0..20 {
-            guard.renew().await.expect("the new connection is whole");
-        }
-        assert_eq!(scene.tokens(NAME).await, [guard.token()], "{fault:?}");
-    }
-}
-
 /// B14: replies come byte by byte. They count once the last byte is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {

@@ -96,19 +96,6 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
     assert_eq!(scene.tokens(NAME).await, [guard.token()]);
 }
 
-/// C1: the waiter finds out by itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c1_the_waiter_of_a_server_that_comes_back_empty_gets_in() {
-    let mut scene = Scene::new().await;
-    let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
-    let next = scene.wait().await;
-    scene.server.restart(Data::Dropped).unwrap();
-    let next = next.await;
-    assert!(next.token() > guard.token());
-    loss(&guard).await;
-    next.renew().await.unwrap();
-}
-
 /// C2: the server is killed, with all acknowledged writes on disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_a_restart_with_an_append_only_file_costs_no_lease() {

@@ -111,19 +111,6 @@ pub(crate) fn describe(
 }
 
 #[tokio::test]
-async fn each_side_is_kept_out_while_the_other_holds_and_let_in_after_its_release() {
-    let mut shared = Shared::start().await;
-    assert!(shared.they_take("a", "theirs", TTL));
-    assert!(matches!(shared.acquire("a", id(1)).await, Reply::Busy { retry_after } if
-        retry_after <= TTL + Duration::from_millis(2)));
-    assert!(shared.they_release("a", "theirs"));
-    shared.take("a", id(1)).await;
-    assert!(!shared.they_take("a", "theirs", TTL));
-    assert_eq!(shared.release("a", id(1)).await, Reply::Ended(true));
-    assert!(shared.they_take("a", "theirs", TTL));
-}
-
-#[tokio::test]
 async fn no_verb_of_ours_touches_what_somebody_else_holds() {
     let mut shared = Shared::start().await;
     let near_miss = format!("leasehold-1 {}0 1 held 1 h", id(1));
@@ -153,31 +140,6 @@ async fn no_verb_of_ours_touches_what_somebody_else_holds() {
         }
         assert!(shared.they_release("a", value));
     }
-}
-
-#[tokio::test]
-async fn a_holder_that_ended_by_time_lets_the_other_in_and_finds_out() {
-    let mut shared = Shared::start().await;
-    let moment = Duration::from_millis(50);
-    assert!(shared.they_take("a", "theirs", moment));
-    loop {
-        match shared.acquire("a", id(1)).await {
-            Reply::Granted(_) => break,
-            Reply::Busy { retry_after } => tokio::time::sleep(retry_after).await,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(!shared.they_release("a", "theirs"), "what they let go late is not theirs");
-    assert_eq!(shared.release("a", id(2)).await, Reply::Ended(false));
-    shared.release("a", id(1)).await;
-    let brief = request(id(2)).with_ttl(moment);
-    assert!(matches!(shared.act("a", Action::Take(brief)).await, Ok(Reply::Granted(_))));
-    while !shared.they_take("a", "theirs", TTL) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(must(shared.act("a", renew(id(2), TTL)).await), Reply::NotHeld);
-    assert_eq!(shared.release("a", id(2)).await, Reply::Ended(false));
-    assert_eq!(shared.get("a").as_deref(), Some("theirs"));
 }
 
 #[tokio::test]

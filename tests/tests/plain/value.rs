@@ -1,22 +1,11 @@
 //! The content of the value: the grant, its state, and the holder's information.
 
-use std::time::Duration;
-
 use leasehold::Client;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{RedisServer, must, options_of};
 
 use super::{Shared, TTL, describe, id, plain, request};
-
-#[tokio::test]
-async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
-    let shared = Shared::start().await;
-    let first = shared.take("a", id(1)).await;
-    let second = shared.take("a", id(1)).await;
-    assert_eq!(second.token, first.token, "a bare SET NX would have called it busy");
-    assert!(matches!(shared.acquire("a", id(2)).await, Reply::Busy { .. }));
-}
 
 #[tokio::test]
 async fn without_a_prefix_only_our_own_locks_are_listed_and_with_one_all_that_are_there() {
@@ -47,34 +36,6 @@ async fn a_url_that_does_not_say_what_keys_begin_with_is_remarked_on() {
     for said in ["layout=plain&prefix=", "layout=plain&prefix=lh:", "layout=native", ""] {
         assert!(!remarks(said).await, "{said}");
     }
-}
-
-#[tokio::test]
-async fn a_lease_is_handed_over_as_text_and_a_waiter_takes_turns_with_others() {
-    let mut shared = Shared::start().await;
-    let (one, two) = (connect(&shared).await, connect(&shared).await);
-    let guard = must(one.mutex("a").acquire().await);
-    let (token, again) = (guard.token(), must(guard.reenter()));
-    must(guard.release().await);
-    let lease = must(again.into_lease()).to_string();
-    let adopted = must(two.adopt(must(lease.parse())).await);
-    assert!(adopted.token() > token);
-    must(adopted.release().await);
-    assert!(shared.they_take("a", "theirs", TTL));
-    let lock = one.mutex("a");
-    let mut waiting = std::pin::pin!(lock.acquire());
-    tokio::select! {
-        guard = &mut waiting => panic!("{guard:?}"),
-        () = tokio::time::sleep(Duration::from_millis(300)) => {}
-    }
-    assert!(shared.they_release("a", "theirs"));
-    let guard = must(waiting.await);
-    assert!(guard.token() > token && guard.is_held());
-    must(guard.release().await);
-}
-
-async fn connect(shared: &Shared) -> Client {
-    must(Client::connect(&plain(&shared.server)).await)
 }
 
 #[tokio::test]

@@ -112,33 +112,6 @@ async fn d16_the_keeper_loses_a_lease_whose_renewals_are_not_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
-    let servers = must(Replicated::start(1));
-    let url = servers[0].url();
-    let careless = connect(&url).await;
-    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
-    let held = must(try_acquire(&careless, "a").await).unwrap();
-    let waiting = tokio::spawn({
-        let careful = careful.clone();
-        async move { careful.mutex("a").ttl(TTL).acquire().await }
-    });
-    let name = held.name().clone();
-    until("it waits", async || must(careless.admin().inspect(&name).await).waiting == 1).await;
-    must(servers[1].stop());
-    let (waits_before, _) = must(servers[0].command_stats("wait"));
-    must(held.release().await);
-    // The waiter has learned of its grant, has claimed it, and the claim was not acknowledged.
-    until("a WAIT has ended unfulfilled", async || {
-        must(servers[0].command_stats("wait")).0 > waits_before
-    })
-    .await;
-    assert!(!waiting.is_finished());
-    must(servers[1].cont());
-    let guard = soon(waiting).await.unwrap();
-    assert!(guard.is_ok(), "{guard:?}");
-}
-
-#[tokio::test]
 async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_has_it() {
     let servers = must(Replicated::start(1));
     let careless = connect(&servers[0].url()).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
-use leasehold::{Client, Error, Guard, LossReason};
+use leasehold::{Client, Error, Guard};
 use leasehold_testkit::harness::renew;
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, must, options_of};
 
@@ -60,19 +60,6 @@ async fn a_new_server_grants_nothing_before_the_end_of_its_quarantine() {
     let guard = must(lock.acquire_within(PATIENCE).await);
     let since: u64 = must(server.command("HGET lh:%boot since"));
     assert!(guard.token().micros() >= since + SHORT.as_micros() as u64, "it came too early");
-}
-
-#[tokio::test]
-async fn an_operator_ends_the_quarantine_of_a_new_server_for_everybody() {
-    let server = must(RedisServer::start());
-    let url = format!("{}{ON}", server.url());
-    let (operator, other) = (connect(&url).await, connect(&url).await);
-    assert_quarantined(&ask(&operator).await);
-    assert_quarantined(&ask(&other).await);
-    must(operator.admin().end_quarantine().await);
-    let guard = must(ask(&operator).await).unwrap();
-    must(guard.release().await);
-    drop(take(&other).await);
 }
 
 #[tokio::test]
@@ -157,19 +144,6 @@ async fn eventually_quarantined(client: &Client) {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-#[tokio::test]
-async fn c1_without_the_guard_a_restart_without_data_makes_a_grant_twice() {
-    let mut server = must(RedisServer::start());
-    let (holder, other) = (connect(&server.url()).await, connect(&server.url()).await);
-    let held = take(&holder).await;
-    must(server.restart(Data::Dropped));
-    let second = take(&other).await;
-    assert!(held.is_held() && second.is_held(), "exclusion is broken, as was expected");
-    assert!(second.token() > held.token(), "but not the order of tokens");
-    let error = renew(&held).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LossReason::Vanished, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -276,16 +250,6 @@ async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_leaves_no_token_
     assert_eq!(must(server.command::<Vec<String>>("KEYS *")), ["lh:%boot"]);
     must(renew(&held).await);
     assert_eq!(held_with(&other, &held).await, Some(held.token()));
-}
-
-#[tokio::test]
-async fn without_the_guard_a_flush_costs_the_lease() {
-    let server = must(RedisServer::start());
-    let client = connect(&server.url()).await;
-    let held = take(&client).await;
-    must(server.command::<()>("FLUSHALL"));
-    let error = renew(&held).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LossReason::Vanished, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -104,17 +104,3 @@ async fn d17_a_forgotten_release_is_repeated_by_its_owner_and_hits_nobody_else()
     let renewed = ask(&store, renew(id(2), LONG)).await;
     assert!(matches!(renewed, Reply::Kept { .. }), "{renewed:?}");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d17_what_a_forgotten_release_has_left_ends_at_its_deadline() {
-    let mut fleet = SentinelFleet::start().unwrap();
-    let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
-    let guard = client.mutex("a").ttl(SHORT).acquire().await.unwrap();
-    let token = guard.token();
-    fleet.servers().wait_in_sync().unwrap();
-    fleet.servers().cut_off(1).unwrap();
-    guard.release().await.unwrap();
-    fail_over_to_the_past(&mut fleet);
-    let next = soon(other.mutex("a").acquire()).await.unwrap();
-    assert!(next.token() > token);
-}

@@ -1,4 +1,4 @@
-//! On a real server, waiters learn why they wait, and holders why their lease was not renewed.
+//! On a real server, holders learn why their lease was not renewed.
 
 use std::time::Duration;
 
@@ -6,14 +6,13 @@ use leasehold::error::{StoreError, StoreErrorKind as Kind};
 use leasehold::event::Event;
 use leasehold::store::File;
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::{acquiring, soon};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::{RedisServer, must};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The events that a client gets.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
-    Delayed(Kind),
     Lost(Option<Kind>),
     Overdue(Kind),
 }
@@ -22,7 +21,6 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
     let (sender, told) = unbounded_channel();
     let observe = move |event: &Event<'_>| {
         let what = match event {
-            Event::Waiting { cause: Some(cause), .. } => Told::Delayed(cause.kind()),
             Event::Lost { cause, .. } => Told::Lost(cause.map(StoreError::kind)),
             Event::Overdue { cause, .. } => Told::Overdue(cause.kind()),
             _ => return,
@@ -43,31 +41,6 @@ async fn until(told: &mut UnboundedReceiver<Told>, wanted: Told) {
         panic!("it is told nothing any more, and never {wanted:?}");
     };
     soon(listen).await;
-}
-
-#[tokio::test]
-async fn who_waits_for_the_end_of_a_quarantine_is_told_so_meanwhile_and_at_the_limit() {
-    let server = must(RedisServer::start());
-    let (client, mut told) = observed(&format!("{}?quarantine=10m", server.url())).await;
-    let limited = client.mutex("a").acquire_within(Duration::from_secs(1)).await;
-    let Err(Error::Store(error)) = limited else { panic!("{limited:?}") };
-    assert_eq!(error.kind(), Kind::Quarantined);
-    let waiter = acquiring(client.mutex("b"));
-    until(&mut told, Told::Delayed(Kind::Quarantined)).await;
-    must(client.admin().end_quarantine().await);
-    drop(must(must(waiter.await)));
-}
-
-#[tokio::test]
-async fn who_waits_for_replicas_is_told_so_meanwhile_and_at_the_limit() {
-    let server = must(RedisServer::start());
-    let (client, mut told) = observed(&format!("{}?replicas=1", server.url())).await;
-    let limited = client.mutex("a").acquire_within(Duration::from_secs(2)).await;
-    until(&mut told, Told::Delayed(Kind::NotReplicated)).await;
-    let Err(Error::Store(error) | Error::Indeterminate { source: error, .. }) = limited else {
-        panic!("{limited:?}")
-    };
-    assert_eq!(error.kind(), Kind::NotReplicated);
 }
 
 /// Its holder learns of the damage, and relies on the lease to the end: nobody else can get it.
