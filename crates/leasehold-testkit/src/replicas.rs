@@ -139,36 +139,3 @@ fn number(info: &str, name: &str) -> u64 {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_primary_writes_is_on_every_replica_once_they_are_in_sync() {
-        let options = RedisServer::options().password("secret");
-        let servers = Replicated::start_with(options, &[10, 0]).unwrap();
-        servers[0].command::<()>("SET a 1").unwrap();
-        servers.wait_in_sync().unwrap();
-        for replica in &servers.servers()[1..] {
-            assert_eq!(replica.command::<u32>("GET a").unwrap(), 1);
-        }
-        assert_eq!(
-            servers[1].command::<(String, u32)>("CONFIG GET replica-priority").unwrap().1,
-            10
-        );
-    }
-
-    #[test]
-    fn a_stopped_replica_has_no_role_and_a_handed_over_primary_follows() {
-        let servers = Replicated::start(2).unwrap();
-        servers[2].stop().unwrap();
-        assert_eq!(servers[2].role(), None);
-        servers.hand_over(1).unwrap();
-        assert_eq!(servers[0].role().as_deref(), Some("slave"));
-        servers[2].cont().unwrap();
-        servers.promote(2).unwrap();
-        servers.wait_in_sync().unwrap();
-        assert_eq!(servers.primary(), Some(2));
-    }
-}

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::lease::Renewal;
 use leasehold::{Client, Guard, Lock};
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must, redisson_peer, worker};
 use redis::Connection;
@@ -112,21 +111,10 @@ pub(crate) fn work(arguments: &[String]) {
                     held = Some(must(lock(&client, kind).ttl(ttl).acquire().await));
                     worker::say("acquired");
                 }
-                ["lease", kind, ttl] => {
-                    let ttl = Duration::from_millis(must(ttl.parse()));
-                    let lock = lock(&client, kind).ttl(ttl).renewal(Renewal::Off);
-                    held = Some(must(lock.acquire().await));
-                    worker::say("acquired");
-                }
                 ["token", _] => {
                     let guard = must(client.mutex(NAME).acquire().await);
                     worker::say(&guard.token().to_string());
                     held = Some(guard);
-                }
-                ["try", kind] => {
-                    let guard = must(lock(&client, kind).try_acquire().await);
-                    worker::say(if guard.is_some() { "acquired" } else { "busy" });
-                    held = guard.or(held);
                 }
                 ["release"] => {
                     let let_go = match held.take() {

@@ -253,21 +253,6 @@ async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_leaves_no_token_
 }
 
 #[tokio::test]
-async fn permits_are_taken_back_though_the_later_one_comes_first() {
-    let server = must(RedisServer::start());
-    let (one, two) = two(&format!("{}{ON}", server.url())).await;
-    let permit = |client: &Client| client.semaphore("a", 2).permit().ttl(TTL);
-    let take =
-        async |client| must(permit(client).renewal(Renewal::Off).acquire_within(PATIENCE).await);
-    let (first, second) = (take(&one).await, take(&two).await);
-    must(renew(&first).await);
-    must(server.command::<()>("FLUSHALL"));
-    must(renew(&second).await);
-    must(renew(&first).await);
-    assert!(first.is_held() && second.is_held());
-}
-
-#[tokio::test]
 async fn d4_after_a_failover_that_forgot_the_grant_the_holder_takes_it_back() {
     let mut fleet = must(SentinelFleet::start());
     let (holder, other) = two(&format!("{}{ON}", fleet.url())).await;

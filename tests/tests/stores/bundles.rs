@@ -141,32 +141,6 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_user_may_not_touch_concerns_nobody_but_who_asks_for_it() {
-    let rights = Redis::HOLDER_RIGHTS.replace("~lh:*", "~lh:{name/1* ~lh:{name/2* ~lh:%*");
-    assert_ne!(rights, Redis::HOLDER_RIGHTS);
-    let server = RedisServer::options().user(&format!("some on >pw {rights}")).start().unwrap();
-    open(&server, &server.patient_url()).await;
-    let store = Redis::open(options_of(&server.patient_url_as("some", "pw"))).await.unwrap();
-    for (caller, outcome) in at_once(&store, acquire).await.into_iter().enumerate() {
-        if name(caller as u64).starts_with("name/1") || name(caller as u64).starts_with("name/2") {
-            assert!(is_granted(&outcome), "{caller}: {outcome:?}");
-        } else {
-            let error = outcome.unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
-            assert!(!error.may_have_executed(), "{error}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_has_forgotten_the_scripts_is_given_them_and_grants() {
-    let server = RedisServer::start().unwrap();
-    let store = open(&server, &server.patient_url()).await;
-    server.command::<()>("SCRIPT FLUSH").unwrap();
-    assert!(at_once(&store, acquire).await.iter().all(is_granted), "no failure shows");
-}
-
-#[tokio::test]
 async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_helps() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
@@ -186,20 +160,6 @@ async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_he
     });
     let outcomes = soon(join_all(again)).await;
     assert!(outcomes.into_iter().all(|answer| is_granted(&Ok(answer))));
-}
-
-#[tokio::test]
-async fn who_gives_up_before_the_call_is_made_is_left_out_of_it() {
-    let server = RedisServer::start().unwrap();
-    let store = open(&server, &server.patient_url()).await;
-    {
-        // Polled once: the first request goes out; the others wait for their turn, and are dropped.
-        let asking = join_all((0..CALLERS).map(|caller| store.execute(acquire(caller))));
-        let asking = std::pin::pin!(asking);
-        assert!(futures_util::FutureExt::now_or_never(asking).is_none());
-    }
-    store.execute(acquire(CALLERS)).await.unwrap();
-    assert_eq!(server.command::<u64>("EXISTS lh:{name/5}").unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

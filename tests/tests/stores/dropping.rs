@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use leasehold::store::{File, Memory};
+use leasehold::store::Memory;
 use leasehold::time::FakeClock;
 use leasehold::{Client, Guard, LockName};
 use leasehold_testkit::{Faults, Faulty, RedisServer, SharedStore, Subject, must};
@@ -288,12 +288,14 @@ fn a_guard_that_outlives_its_client_is_given_back() {
 }
 
 /// One client that lives as long as the process, as in many programs.
-fn works_in_several_runtimes(client: &'static OnceLock<Client>, url: &str) {
+#[test]
+fn one_static_client_works_in_several_runtimes_one_after_another() {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    let server = must(RedisServer::start());
     let started = runtime();
-    let connected = must(started.block_on(Client::connect(url)));
-    must(client.set(connected));
+    must(CLIENT.set(must(started.block_on(Client::connect(&server.patient_url())))));
     drop(started);
-    let Some(client) = client.get() else { panic!("it was set") };
+    let Some(client) = CLIENT.get() else { panic!("it was set") };
     let mut last = None;
     for _ in 0..3 {
         let runtime = runtime();
@@ -309,20 +311,4 @@ fn works_in_several_runtimes(client: &'static OnceLock<Client>, url: &str) {
         drop(runtime);
         drop(guard);
     }
-}
-
-#[test]
-fn one_static_client_of_a_file_works_in_several_runtimes_one_after_another() {
-    static CLIENT: OnceLock<Client> = OnceLock::new();
-    let directory = must(tempfile::tempdir());
-    let path = directory.path().join("locks.db");
-    drop(must(File::open(&path)));
-    works_in_several_runtimes(&CLIENT, &format!("file:{}", path.display()));
-}
-
-#[test]
-fn one_static_client_of_a_server_works_in_several_runtimes_one_after_another() {
-    static CLIENT: OnceLock<Client> = OnceLock::new();
-    let server = must(RedisServer::start());
-    works_in_several_runtimes(&CLIENT, &server.patient_url());
 }

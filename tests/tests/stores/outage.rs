@@ -182,23 +182,6 @@ fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it()
     println!("served after {:?}", crowd.until_served());
 }
 
-#[test]
-fn an_outage_of_sentinels_and_servers_costs_their_waiters_little_and_all_are_served_after_it() {
-    let options = RedisServer::options();
-    let mut fleet = must(SentinelFleet::start_with(options.clone(), &[0], options));
-    let workers = workers(&fleet.url(), "w");
-    let kill = |fleet: &mut SentinelFleet| -> io::Result<Vec<u16>> {
-        fleet.servers_mut()[0].kill9()?;
-        let mut ports = kill_all(fleet.sentinels_mut())?;
-        ports.push(fleet.servers()[0].port());
-        Ok(ports)
-    };
-    endure(&mut fleet, workers, kill, |fleet| {
-        must(fleet.servers_mut()[0].restart(Data::Dropped));
-        fleet.sentinels_mut().iter_mut().for_each(|sentinel| must(sentinel.restart(Data::Kept)));
-    });
-}
-
 /// Acknowledged replicas, and the layouts that are shared with other programs.
 #[test]
 fn an_outage_costs_little_whatever_is_asked_of_the_server() {
