@@ -12,7 +12,7 @@ use leasehold_core::{
 
 use crate::event::{self, Event};
 use crate::keeper::{Held, Keeper, LeaseState};
-use crate::lost::{End, Lost};
+use crate::lost::{End, Lost, Signalled};
 use crate::replies::{outcome, unexpected_reply};
 
 /// A held lease. [`release`](Guard::release) releases it now; dropping the guard releases it soon,
@@ -179,7 +179,7 @@ impl Guard {
     /// # async fn charge() -> u32 { 7 }
     /// ```
     pub fn lost(&self) -> Lost {
-        Lost::new(self.held.iter().map(|held| &held.state.signal))
+        Lost::new(self.held.iter().map(|held| Arc::clone(&held.state) as Signalled))
     }
 
     /// Why the lease was lost, or `None` while it may be relied on. Like

@@ -1,5 +1,6 @@
 //! The loss signal of a lease: the end of the validity, and the tasks to wake when the lease ends.
 
+use std::borrow::Borrow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -38,7 +39,7 @@ impl From<LossReason> for End {
     }
 }
 
-/// The end of one lease, shared by its guard, the [`Lost`] futures and the keeper.
+/// The end of one lease: a part of what its guard, the [`Lost`] futures and the keeper share.
 pub(crate) struct Signal {
     made_in: MadeIn,
     clock: Arc<dyn Clock>,
@@ -57,14 +58,14 @@ struct Wakers {
 }
 
 impl Signal {
-    pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Arc<Self> {
+    pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Self {
         let valid_until = AtomicU64::new(nanos(until));
         let (limit, state) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
+        Self { made_in: MadeIn::this(), clock, valid_until, limit, state }
     }
 
     /// The signal of the next holder, with the same end of validity as this signal.
-    pub(crate) fn succeeding(&self) -> Arc<Self> {
+    pub(crate) fn succeeding(&self) -> Self {
         Self::new(Arc::clone(&self.clock), self.valid_until())
     }
 
@@ -191,13 +192,14 @@ impl std::fmt::Debug for Signal {
 /// # Cancel safety
 ///
 /// The future can be dropped at any time; [`Guard::lost`](crate::Guard::lost) returns another one.
-#[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
     /// The signals of all names of the guard. The future completes as soon as one of them ends.
     watched: Vec<Watched>,
     timer: Timer,
 }
+
+debug_as!(Lost => |_, f| f.write_str("Lost { .. }"));
 
 /// Fires when a lease runs out because nobody has renewed it.
 #[derive(Default)]
@@ -207,16 +209,18 @@ struct Timer {
     armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
+/// What has a signal: the state of a lease.
+pub(crate) type Signalled = Arc<dyn Borrow<Signal> + Send + Sync>;
+
 /// A signal and the slot for its waiter.
-#[derive(Debug)]
 struct Watched {
-    signal: Arc<Signal>,
+    lease: Signalled,
     slot: u64,
 }
 
 impl Lost {
-    pub(crate) fn new<'a>(signals: impl IntoIterator<Item = &'a Arc<Signal>>) -> Self {
-        Self { watched: signals.into_iter().map(Watched::new).collect(), timer: Timer::default() }
+    pub(crate) fn new(leases: impl IntoIterator<Item = Signalled>) -> Self {
+        Self { watched: leases.into_iter().map(Watched::new).collect(), timer: Timer::default() }
     }
 
     /// Like [`Guard::loss`](crate::Guard::loss), for language bindings, whose guard may be in use
@@ -232,17 +236,15 @@ impl Lost {
         if self.ended().is_some() {
             return Duration::ZERO;
         }
-        let left = |it: &Watched| it.signal.valid_until().saturating_since(it.signal.clock.now());
-        self.watched.iter().map(left).min().unwrap_or_default()
+        let left = |it: &Signal| it.valid_until().saturating_since(it.clock.now());
+        self.signals().map(left).min().unwrap_or_default()
     }
 
     /// Like [`Guard::on_lost`](crate::Guard::on_lost), for language bindings; `call` must not
     /// panic.
     #[doc(hidden)]
     pub fn call_back(self, call: impl FnOnce(LossReason) + Send + 'static) {
-        let Some(clock) = self.watched.first().map(|it| Arc::clone(&it.signal.clock)) else {
-            return;
-        };
+        let Some(clock) = self.signals().next().map(|it| Arc::clone(&it.clock)) else { return };
         let calling = async move {
             if let Some(reason) = self.await {
                 call(reason);
@@ -257,13 +259,17 @@ impl Lost {
     /// How the lease ended, or `None`. With several names, the first name with an ended lease
     /// counts.
     fn ended(&self) -> Option<End> {
-        self.watched.iter().find_map(|it| it.signal.check_here(it.signal.clock.now()))
+        self.signals().find_map(|it| it.check_here(it.clock.now()))
+    }
+
+    fn signals(&self) -> impl Iterator<Item = &Signal> {
+        self.watched.iter().map(Watched::signal)
     }
 }
 
 impl Clone for Lost {
     fn clone(&self) -> Self {
-        Self::new(self.watched.iter().map(|watched| &watched.signal))
+        Self::new(self.watched.iter().map(|it| Arc::clone(&it.lease)))
     }
 }
 
@@ -278,8 +284,7 @@ impl Future for Lost {
             if let Some(end) = ended {
                 return Poll::Ready(end.loss());
             }
-            let signals = self.watched.iter().map(|watched| &watched.signal);
-            let Some(first) = signals.min_by_key(|signal| signal.valid_until()) else {
+            let Some(first) = self.signals().min_by_key(|it| it.valid_until()) else {
                 return Poll::Pending;
             };
             let (clock, until) = (Arc::clone(&first.clock), first.valid_until());
@@ -310,14 +315,9 @@ impl Timer {
     }
 }
 
-impl std::fmt::Debug for Timer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Timer")
-    }
-}
-
 impl Watched {
-    fn new(signal: &Arc<Signal>) -> Self {
+    fn new(lease: Signalled) -> Self {
+        let signal: &Signal = (*lease).borrow();
         let slot = match signal.is_of_parent() {
             true => 0,
             false => {
@@ -326,14 +326,19 @@ impl Watched {
                 state.next_slot
             }
         };
-        Self { signal: Arc::clone(signal), slot }
+        Self { lease, slot }
+    }
+
+    fn signal(&self) -> &Signal {
+        (*self.lease).borrow()
     }
 
     fn poll(&self, waker: &Waker) -> Option<End> {
-        if let Some(end) = self.signal.check_here(self.signal.clock.now()) {
+        let signal = self.signal();
+        if let Some(end) = signal.check_here(signal.clock.now()) {
             return Some(end);
         }
-        let mut state = self.signal.state.lock();
+        let mut state = signal.state.lock();
         if state.ended.is_none() {
             match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
                 Some((_, old)) => old.clone_from(waker),
@@ -346,11 +351,11 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if self.signal.is_of_parent() {
-            std::mem::forget(Arc::clone(&self.signal));
+        if self.signal().is_of_parent() {
+            std::mem::forget(Arc::clone(&self.lease));
             return;
         }
-        self.signal.state.lock().wakers.retain(|(slot, _)| *slot != self.slot);
+        self.signal().state.lock().wakers.retain(|(slot, _)| *slot != self.slot);
     }
 }
 
@@ -362,7 +367,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(10);
 
     fn held(clock: &FakeClock) -> Arc<Signal> {
-        Signal::new(Arc::new(clock.clone()), clock.now() + LEASE)
+        Arc::new(Signal::new(Arc::new(clock.clone()), clock.now() + LEASE))
     }
 
     fn poll(lost: &mut Lost) -> Poll<Option<LossReason>> {
@@ -373,7 +378,7 @@ mod tests {
     fn the_first_question_after_a_long_stop_is_answered_lost() {
         let clock = FakeClock::new();
         let signal = held(&clock);
-        let mut lost = Lost::new([&signal]);
+        let mut lost = Lost::new([Arc::clone(&signal) as _]);
         assert!(poll(&mut lost).is_pending());
         clock.advance(LEASE);
         assert_eq!(poll(&mut lost), Poll::Ready(Some(LossReason::Expired)));
@@ -411,9 +416,9 @@ mod tests {
     fn extending_what_is_over_wakes_nobody_and_checking_it_does() {
         let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
         let signal = held(&clock);
-        let (waker, mut lost) = (Waker::from(Arc::clone(&woken)), Lost::new([&signal]));
-        let polled = Pin::new(&mut lost).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+        let (waker, mut lost) =
+            (Waker::from(Arc::clone(&woken)), Lost::new([Arc::clone(&signal) as _]));
+        assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&waker)).is_pending());
         lost.timer = Timer::default();
         clock.advance(LEASE);
         signal.extend(clock.now(), clock.now() + LEASE);
@@ -435,7 +440,7 @@ mod tests {
     async fn a_loss_is_noticed_by_its_own_clock_although_nobody_looks() {
         let clock = FakeClock::new();
         let signal = held(&clock);
-        let lost = tokio::spawn(Lost::new([&signal]));
+        let lost = tokio::spawn(Lost::new([Arc::clone(&signal) as _]));
         tokio::task::yield_now().await;
         clock.advance(LEASE / 2);
         signal.extend(clock.now(), clock.now() + LEASE);
@@ -450,7 +455,8 @@ mod tests {
     fn an_end_that_comes_earlier_is_noticed_in_time() {
         let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
         let signal = held(&clock);
-        let (waker, mut lost) = (Waker::from(Arc::clone(&woken)), Lost::new([&signal]));
+        let (waker, mut lost) =
+            (Waker::from(Arc::clone(&woken)), Lost::new([Arc::clone(&signal) as _]));
         let mut poll = || Pin::new(&mut lost).poll(&mut Context::from_waker(&waker));
         assert!(poll().is_pending());
         signal.limit_to(clock.now() + LEASE / 2);

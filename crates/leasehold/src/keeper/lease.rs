@@ -1,6 +1,7 @@
 //! An attempt to get a lease, and the state of the lease that comes of it: its caller and the
 //! keeper share both.
 
+use std::borrow::Borrow;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -120,7 +121,7 @@ pub(crate) struct LeaseState {
     /// The options of the present holder, to which the lease may have been passed on.
     pub(crate) options: Arc<LeaseOptions>,
     pub(crate) granted_at: Instant,
-    pub(crate) signal: Arc<Signal>,
+    pub(crate) signal: Signal,
     /// The start of the hold: the grant or, with several names, the last grant. It is empty until
     /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
     /// several names), `min_hold` does not keep the name taken.
@@ -185,13 +186,19 @@ impl Deref for LeaseState {
     }
 }
 
+impl Borrow<Signal> for LeaseState {
+    fn borrow(&self) -> &Signal {
+        &self.signal
+    }
+}
+
 impl LeaseState {
     /// The state of a lease that was granted to an attempt at `now`.
     pub(super) fn new(
         attempt: Arc<Attempt>,
         unanswered: bool,
         Grant { token, described, .. }: Grant,
-        signal: Arc<Signal>,
+        signal: Signal,
         now: Instant,
     ) -> Arc<Self> {
         let options = Arc::clone(&attempt.options);
@@ -206,7 +213,7 @@ impl LeaseState {
         options: Arc<LeaseOptions>,
         (longest_ttl, unanswered, known): (Duration, bool, Option<Description>),
         (passed_on, tell_at): (PassedOn, Option<Instant>),
-        signal: Arc<Signal>,
+        signal: Signal,
         now: Instant,
     ) -> Arc<Self> {
         let (ttl, shown_label, has_succeeded) = (options.ttl, options.label.clone(), false);

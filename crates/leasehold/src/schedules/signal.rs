@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(10);
 fn held() -> (FakeClock, Arc<Signal>) {
     let clock = FakeClock::new();
     let until = clock.now() + LEASE;
-    (clock.clone(), Signal::new(Arc::new(clock), until))
+    (clock.clone(), Arc::new(Signal::new(Arc::new(clock), until)))
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_waiter_for_the_end_is_woken_whenever_that_comes() {
     explore(|| {
         let (_clock, signal) = held();
         let waits = [(); 2].map(|()| {
-            let lost = Lost::new([&signal]);
+            let lost = Lost::new([Arc::clone(&signal) as _]);
             thread::spawn(move || block_on(lost))
         });
         signal.end(LossReason::Revoked);
@@ -49,7 +49,7 @@ fn of_two_ends_one_is_the_first_and_all_are_given_that_one() {
             assert_eq!(Some(end.join().unwrap()), seen);
         }
         assert_eq!(signal.check(), seen);
-        assert_eq!(block_on(Lost::new([&signal])), seen.and_then(End::loss));
+        assert_eq!(block_on(Lost::new([Arc::clone(&signal) as _])), seen.and_then(End::loss));
     });
 }
 
