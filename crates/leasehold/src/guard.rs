@@ -1,6 +1,6 @@
 //! The held lease.
 
-use std::ops::Deref;
+use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,44 +45,29 @@ use crate::replies::{outcome, unexpected_reply};
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
-    /// The leases, one for each name, in the order asked for; at least one.
-    held: Arc<Leases>,
-}
-
-/// The leases of a guard: one of them needs no list.
-#[derive(Debug)]
-enum Leases {
-    One([Held; 1]),
-    Several(Vec<Held>),
-}
-
-impl Deref for Leases {
-    type Target = [Held];
-
-    fn deref(&self) -> &[Held] {
-        match self {
-            Self::One(held) => held,
-            Self::Several(held) => held,
-        }
-    }
+    /// The lease of the first name that was asked for.
+    first: Held,
+    /// Those of the other names, in the order asked for.
+    others: Vec<Held>,
 }
 
 impl Guard {
     pub(crate) fn new(held: Held) -> Self {
-        Self { held: Arc::new(Leases::One([held])) }
+        Self { first: held, others: Vec::new() }
     }
 
     /// A guard of several names; `None` for none at all.
     pub(crate) fn of_all(held: Vec<Held>) -> Option<Self> {
-        (!held.is_empty()).then(|| Self { held: Arc::new(Leases::Several(held)) })
+        let mut held = held.into_iter();
+        Some(Self { first: held.next()?, others: held.collect() })
     }
 
-    fn first(&self) -> &Held {
-        &self.held[0] // there is at least one
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        once(&self.first).chain(&self.others)
     }
 
     fn state(&self) -> &LeaseState {
-        &self.first().state
+        &self.first.state
     }
 
     /// Whether the store knows who holds the lease.
@@ -91,7 +76,7 @@ impl Guard {
     }
 
     pub(crate) fn keeper(&self) -> &Arc<Keeper> {
-        &self.first().keeper
+        &self.first.keeper
     }
 
     fn now(&self) -> Instant {
@@ -115,7 +100,8 @@ impl Guard {
 
     /// Each held name with its token, in the order in which the names were asked for.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = (&LockName, FencingToken)> {
-        self.held.iter().map(|held| (&held.state.name, held.state.token()))
+        let tokens = self.held().map(|held| (&held.state.name, held.state.token()));
+        tokens.collect::<Vec<_>>().into_iter()
     }
 
     /// The id of the holder in the store. With several names, the id for the first name.
@@ -139,7 +125,7 @@ impl Guard {
             return Duration::ZERO;
         }
         let left = |held: &Held| held.state.signal.valid_until().saturating_since(now);
-        self.held.iter().map(left).min().unwrap_or_default()
+        self.held().map(left).min().unwrap_or_default()
     }
 
     /// Whether the lease may still be relied on. The call does no I/O: it compares the clock, then
@@ -159,7 +145,7 @@ impl Guard {
     }
 
     fn ensure_held_at(&self, now: Instant) -> Result<()> {
-        self.held.iter().try_for_each(|held| held.ensure_held_at(now))
+        self.held().try_for_each(|held| held.ensure_held_at(now))
     }
 
     /// The loss signal: completes with the reason once the lease is lost, and with `None` once it
@@ -179,7 +165,7 @@ impl Guard {
     /// # async fn charge() -> u32 { 7 }
     /// ```
     pub fn lost(&self) -> Lost {
-        Lost::new(self.held.iter().map(|held| Arc::clone(&held.state) as Signalled))
+        Lost::new(self.held().map(|held| Arc::clone(&held.state) as Signalled))
     }
 
     /// Why the lease was lost, or `None` while it may be relied on. Like
@@ -189,7 +175,7 @@ impl Guard {
     }
 
     fn loss_at(&self, now: Instant) -> Option<LossReason> {
-        self.held.iter().find_map(|held| held.state.signal.check_here(now).and_then(End::loss))
+        self.held().find_map(|held| held.state.signal.check_here(now).and_then(End::loss))
     }
 
     /// Calls `call` once if the lease is lost, but not if it is released.
@@ -255,9 +241,9 @@ impl Guard {
         self.ensure_held()?;
         if let Some(ttl) = another {
             // The store may execute a renewal whose answer never comes.
-            self.held.iter().for_each(|held| held.state.may_last(ttl));
+            self.held().for_each(|held| held.state.may_last(ttl));
         }
-        let renewals = self.held.iter().map(|held| {
+        let renewals = self.held().map(|held| {
             let ttl = another.unwrap_or_else(|| held.state.ttl());
             (held.state.name.clone(), held.state.keep(ttl))
         });
@@ -266,10 +252,10 @@ impl Guard {
         let Reply::Many(replies) = &timed.answer.reply else {
             return Err(unexpected_reply(&timed.answer.reply).into());
         };
-        if replies.len() != self.held.len() {
+        if replies.len() != 1 + self.others.len() {
             return Err(unexpected_reply(&timed.answer.reply).into());
         }
-        Held::renewed(&self.held, another, &timed, replies).await?;
+        Held::renewed(self.keeper(), self.held(), another, &timed, replies).await?;
         self.ensure_held()?;
         Ok(self.validity())
     }
@@ -294,7 +280,7 @@ impl Guard {
 
     /// Takes the leases out of their lines: the next caller of this client asks for a new lease.
     fn leave_line(&self) {
-        self.held.iter().for_each(|held| held.keeper.leave_gate(held));
+        self.held().for_each(|held| held.keeper.leave_gate(held));
     }
 
     /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,
@@ -315,7 +301,8 @@ impl Guard {
     /// [`Error::Lost`] if the lease is lost already.
     pub fn reenter(&self) -> Result<Self> {
         self.ensure_held()?;
-        Ok(Self { held: Arc::clone(&self.held) })
+        let others = self.others.iter().map(Held::again).collect();
+        Ok(Self { first: self.first.again(), others })
     }
 
     /// Changes the label that others see for this holder, on each name.
@@ -335,7 +322,7 @@ impl Guard {
         let label = Some(label.into());
         let info = self.keeper().info(label.clone());
         info.check()?;
-        for held in self.held.iter() {
+        for held in self.held() {
             // First: the keeper may be telling the store the old label, and then tells it again.
             held.state.changing().shown_label.clone_from(&label);
             let description = held.state.description(Arc::clone(&info));
@@ -356,19 +343,18 @@ impl Guard {
     }
 
     fn check_single(&self, verb: &str) -> Result<()> {
-        match self.held.len() {
-            1 => Ok(()),
-            count => {
-                let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
-                Err(InvalidInput::new("names", why).into())
-            }
+        if self.others.is_empty() {
+            return Ok(());
         }
+        let count = 1 + self.others.len();
+        let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
+        Err(InvalidInput::new("names", why).into())
     }
 
     /// Another guard of the lease relies on it. No other guard can appear after this check: only
     /// the caller's guard could be re-entered, and the caller has it exclusively.
     fn check_only_guard(&self, verb: &str) -> Result<()> {
-        if Arc::strong_count(&self.held) == 1 {
+        if self.state().changing().guards == 1 {
             return Ok(());
         }
         let why =
@@ -393,21 +379,16 @@ impl Guard {
     /// # Cancel safety
     ///
     /// If the future is dropped, the keeper finishes the release.
-    pub async fn release(self) -> Result<()> {
+    pub async fn release(mut self) -> Result<()> {
         let now = self.now();
-        let is_held = self.ensure_held_at(now);
         if self.keeper().is_of_parent() {
-            return is_held;
+            return self.ensure_held_at(now);
         }
-        // If guards are released at the same moment, exactly one of them has the lease in the end.
-        match Arc::into_inner(self.held).as_deref() {
-            None => is_held,
-            Some([held]) => held.release(now).await,
-            Some(several) => {
-                let released = several.iter().map(|held| held.release(now));
-                join_all(released).await.into_iter().collect()
-            }
+        if self.others.is_empty() {
+            return self.first.release(now).await;
         }
+        let all = once(&mut self.first).chain(&mut self.others);
+        join_all(all.map(|held| held.release(now))).await.into_iter().collect()
     }
 
     /// Releases the lease like [`release`](Guard::release), and says that the work under it has
@@ -422,8 +403,10 @@ impl Guard {
     ///
     /// If the future is dropped, the keeper finishes the release.
     pub async fn done(self) -> Result<()> {
-        if Arc::strong_count(&self.held) == 1 && self.is_held() {
-            self.state().changing().has_succeeded = true;
+        // First: a forked child must not lock what follows.
+        if self.is_held() {
+            let mut changing = self.state().changing();
+            changing.has_succeeded |= changing.guards == 1;
         }
         self.release().await
     }

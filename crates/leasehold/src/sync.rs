@@ -7,10 +7,10 @@
 #[cfg(not(test))]
 pub(crate) use std::sync::Mutex;
 #[cfg(not(test))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 #[cfg(test)]
-pub(crate) use self::explored::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
+pub(crate) use self::explored::{AtomicU64, AtomicUsize, Mutex};
 
 #[cfg(test)]
 pub(crate) mod explored;

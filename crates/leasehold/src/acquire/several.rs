@@ -248,9 +248,9 @@ async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
 
 /// Releases leases that were taken early. It waits for the answers, because a name whose release is
 /// under way would look busy to our own next request. The keeper repeats a release that fails.
-async fn give_back(held: Vec<Held>) {
+async fn give_back(mut held: Vec<Held>) {
     let Some(now) = held.first().map(|held| held.keeper.store.now()) else { return };
-    join_all(held.iter().map(|held| held.release(now))).await;
+    join_all(held.iter_mut().map(|held| held.release(now))).await;
 }
 
 /// Whether a wait may continue after this error: the store was not reached, and has refused

@@ -266,7 +266,7 @@ impl Keeper {
         // The release of the lease is not sent.
         table.unfinished -= 1;
         self.wake_by(table, due);
-        Entry::Held(Held { keeper: Arc::clone(self), state })
+        Entry::Held(self.held(state))
     }
 
     fn front(self: &Arc<Self>, name: &LockName) -> Front {
@@ -317,8 +317,7 @@ impl Keeper {
         let (next, due) = table.leases.pass_on(state, now, || state.passed_on(options, now))?;
         let caller = gate.callers.pop_front()?;
         self.wake_by(table, due);
-        let held = Held { keeper: Arc::clone(self), state: next };
-        Some(Wakeup(Some((caller.turn, Turn::Held(held)))))
+        Some(Wakeup(Some((caller.turn, Turn::Held(self.held(next))))))
     }
 
     /// The lease of a gate has ended: the next caller asks for another one.

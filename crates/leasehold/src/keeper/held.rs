@@ -32,6 +32,11 @@ pub(crate) struct Validity {
 impl Keeper {
     // ---- into keeping
 
+    /// A guard of a lease.
+    pub(super) fn held(self: &Arc<Self>, state: Arc<LeaseState>) -> Held {
+        Held { keeper: Arc::clone(self), state, has_ended: false }
+    }
+
     /// Adds to the table a lease that was granted to a call. It is delivered, unless other names
     /// are gathered with it. Returns `None` if the client was closed before: then its end has
     /// cancelled the attempt.
@@ -73,7 +78,7 @@ impl Keeper {
         if let Some(limit) = limit {
             state.signal.limit_to(limit);
         }
-        Some(Held { keeper: Arc::clone(self), state })
+        Some(self.held(state))
     }
 
     /// Hands gathered leases to their caller. Returns false, and hands over none, if one of them is
@@ -259,6 +264,13 @@ impl Keeper {
 }
 
 impl Held {
+    /// Another guard of the same lease.
+    pub(crate) fn again(&self) -> Self {
+        let guards = &mut self.state.changing().guards;
+        *guards += usize::from(*guards > 0);
+        self.keeper.held(Arc::clone(&self.state))
+    }
+
     /// Whether enough of the lease's validity is left at `now`.
     pub(crate) fn is_enough(&self, now: Instant) -> bool {
         let left = self.state.signal.valid_until().saturating_since(now);
@@ -285,10 +297,15 @@ impl Held {
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Releases the lease, at `now`. If no answer comes, the keeper repeats the release, which is
-    /// as good.
-    pub(crate) async fn release(&self, now: Instant) -> Result<()> {
+    /// Releases the lease, at `now`, or leaves it to its other guards. If no answer comes, the
+    /// keeper repeats the release, which is as good.
+    pub(crate) async fn release(&mut self, now: Instant) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
+        // If guards are released at the same moment, exactly one of them has the lease in the end.
+        self.has_ended = state.leave_to_others();
+        if self.has_ended {
+            return self.ensure_held_at(now);
+        }
         match state.signal.check_at(now) {
             Some(End::Lost(reason)) => return Err(state.lost(reason)),
             Some(End::Released) => return Ok(()), // by another guard
@@ -297,7 +314,7 @@ impl Held {
         let (is_passed, wakeup) = keeper.take_from_holder(&mut keeper.table(), state, None, now);
         let wakeup = keeper.was_let_go(state, wakeup, now);
         if is_passed {
-            state.finish();
+            self.has_ended = true;
             wakeup.deliver();
             return Ok(());
         }
@@ -313,7 +330,7 @@ impl Held {
         });
         match answer.await {
             Ok(timed) => {
-                state.finish();
+                self.has_ended = true;
                 keeper.publish(&state.name, keeper.end_notice(state, now)).await;
                 match &timed.answer.reply {
                     Reply::Ended(true) => Ok(()),
@@ -325,7 +342,7 @@ impl Held {
             Err(error) if error.kind().is_transient() => Ok(()),
             Err(error) => {
                 if !may_pass(error.kind()) {
-                    state.finish();
+                    self.has_ended = true;
                 }
                 Err(error.into())
             }
@@ -339,7 +356,7 @@ impl Drop for Held {
             std::mem::forget(Arc::clone(&self.state));
             return;
         }
-        if self.state.finish() {
+        if !self.has_ended && self.state.end_guard() {
             self.keeper.let_go(&self.state, self.keeper.store.now());
             if !self.keeper.has_handles() {
                 self.keeper.settle();

@@ -3,7 +3,6 @@
 
 use std::borrow::Borrow;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -19,7 +18,6 @@ use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
-use crate::sync::AtomicBool;
 
 /// What a message means for an attempt that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +102,13 @@ impl Attempt {
     }
 }
 
-/// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
-/// released or handed out before.
+/// A held lease, as one of its guards has it. If the last of them is dropped, the keeper releases
+/// the lease, unless it was released or handed out before.
 pub(crate) struct Held {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) state: Arc<LeaseState>,
+    /// The drop of this guard has nothing to do.
+    pub(super) has_ended: bool,
 }
 
 debug_as!(Held => |it, f| std::fmt::Debug::fmt(&it.state, f));
@@ -126,8 +126,6 @@ pub(crate) struct LeaseState {
     /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
     /// several names), `min_hold` does not keep the name taken.
     delivered: OnceLock<Instant>,
-    /// A caller or the keeper has taken on the release, or the lease was handed out.
-    finished: AtomicBool,
     /// How many times the lease was passed on since the grant, and when the last time was. The
     /// token of this guard is higher than that of the grant by that number.
     pub(crate) passed_on: PassedOn,
@@ -141,8 +139,11 @@ pub(crate) struct LeaseState {
 }
 
 /// The state that changes while a lease is held.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Changing {
+    /// The number of guards. It is zero once a caller or the keeper has taken on the release, or
+    /// the lease was handed out.
+    pub(crate) guards: usize,
     /// The ttl of the renewals.
     pub(crate) ttl: Duration,
     /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
@@ -216,17 +217,15 @@ impl LeaseState {
         signal: Signal,
         now: Instant,
     ) -> Arc<Self> {
-        let (ttl, shown_label, has_succeeded) = (options.ttl, options.label.clone(), false);
-        let failures = FailureStreak::default();
-        let changing =
-            Changing { ttl, longest_ttl, unanswered, has_succeeded, shown_label, known, failures };
+        let (guards, ttl, shown_label) = (1, options.ttl, options.label.clone());
+        let new = Changing::default();
+        let changing = Changing { guards, ttl, longest_ttl, unanswered, shown_label, known, ..new };
         Arc::new(Self {
             attempt,
             options,
             granted_at: now,
             signal,
             delivered: OnceLock::new(),
-            finished: AtomicBool::new(false),
             passed_on,
             tell_at,
             grant_token,
@@ -308,9 +307,24 @@ impl LeaseState {
         Error::lost(self.name.clone(), self.token(), reason)
     }
 
-    /// Takes on the duty to release. Returns true for the first caller only.
-    pub(crate) fn finish(&self) -> bool {
-        !self.finished.swap(true, Ordering::AcqRel)
+    /// Ends one guard if there are others, and returns whether there are.
+    pub(super) fn leave_to_others(&self) -> bool {
+        let guards = &mut self.changing.lock().guards;
+        let has_others = *guards > 1;
+        *guards -= usize::from(has_others);
+        has_others
+    }
+
+    /// Ends one guard, and returns whether that was the last: it takes on the duty to release.
+    pub(super) fn end_guard(&self) -> bool {
+        let guards = &mut self.changing.lock().guards;
+        let before = std::mem::replace(guards, guards.saturating_sub(1));
+        before == 1
+    }
+
+    /// Ends all guards: somebody else has the duty to release.
+    pub(crate) fn finish(&self) {
+        self.changing.lock().guards = 0;
     }
 
     /// Records that the caller has the lease. The hold counts from `from`.

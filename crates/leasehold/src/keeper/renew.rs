@@ -256,15 +256,15 @@ impl Keeper {
 impl Held {
     /// Records the answers to the renewals of all these leases, perhaps for another ttl. A lost
     /// lease does not end the loop.
-    pub(crate) async fn renewed(
-        held: &[Self],
+    pub(crate) async fn renewed<'a>(
+        keeper: &Arc<Keeper>,
+        held: impl Iterator<Item = &'a Self>,
         another: Option<Duration>,
         timed: &TimedAnswer,
         replies: &[Reply],
     ) -> Result<()> {
-        let Some(Self { keeper, .. }) = held.first() else { return Ok(()) };
         let (mut renewed, mut others) = (Vec::new(), Vec::new());
-        for (held, reply) in held.iter().zip(replies) {
+        for (held, reply) in held.zip(replies) {
             match outcome(reply) {
                 Some(Ok(())) => renewed.push(&*held.state),
                 Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),

@@ -12,7 +12,7 @@ use shuttle::thread;
 use tokio::sync::oneshot;
 
 use super::world::{NAME, TTL, World, acquire, explore, lock};
-use crate::sync::{AtomicBool, AtomicU64};
+use crate::sync::{AtomicU64, AtomicUsize};
 use crate::{Client, Guard};
 
 const SLICE: Duration = Duration::from_millis(5);
@@ -23,7 +23,7 @@ const LONG_SLICE: Duration = Duration::from_hours(1);
 /// A critical section: only one caller may be in it at a time.
 #[derive(Default)]
 struct Section {
-    is_taken: AtomicBool,
+    inside: AtomicUsize,
     last_token: AtomicU64,
     visitors: AtomicU64,
 }
@@ -33,9 +33,9 @@ impl Section {
     fn enter(&self, guard: &Guard) {
         let token = guard.token().get();
         assert!(guard.is_held(), "it ends with this");
-        assert!(!self.is_taken.swap(true, Ordering::AcqRel), "two are in it");
+        assert_eq!(self.inside.fetch_add(1, Ordering::AcqRel), 0, "two are in it");
         assert!(self.last_token.fetch_max(token, Ordering::AcqRel) < token, "tokens grow");
-        self.is_taken.swap(false, Ordering::Release);
+        self.inside.fetch_sub(1, Ordering::AcqRel);
         self.visitors.fetch_add(1, Ordering::AcqRel);
     }
 }

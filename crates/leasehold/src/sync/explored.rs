@@ -93,7 +93,6 @@ macro_rules! atomics {
 }
 
 atomics! {
-    AtomicBool: bool { swap }
     AtomicU64: u64 { fetch_add, fetch_max, fetch_min }
     AtomicUsize: usize { fetch_add, fetch_sub }
 }
