@@ -20,7 +20,7 @@ use leasehold_core::{
 use super::poller::Poller;
 use super::report::Reported;
 use super::request::{Asked, Limit, OwnAttempt, Retry, is_granted_in_vain};
-use crate::keeper::{Entry, Front, Held, Told, Turn, Validity, Waiting};
+use crate::keeper::{Front, Held, Told, Turn, Validity};
 use crate::replies::{refused, unexpected_reply};
 
 /// If too few nodes of a quorum answer in time, a try asks again for 500 ms: several rounds of the
@@ -79,9 +79,12 @@ impl<'a> Call<'a> {
     async fn run(&mut self) -> Result<Option<Held>> {
         loop {
             let held = match self.enter().await? {
-                Entered::Ask => self.ask().await?,
-                Entered::Busy => return Ok(None),
-                Entered::Held(held) => Some(held),
+                Turn::Ask(front) => {
+                    self.front = front;
+                    self.ask().await?
+                }
+                Turn::Busy => None,
+                Turn::Held(held) => Some(held),
             };
             let Some(held) = held else { return Ok(None) };
             if self.asked.prepared().await? {
@@ -102,45 +105,38 @@ impl<'a> Call<'a> {
     }
 
     /// Waits for the call's turn among the callers of its client.
-    async fn enter(&mut self) -> Result<Entered> {
+    async fn enter(&mut self) -> Result<Turn> {
         let asked = self.asked;
-        match asked.keeper.enter(&self.own.attempt, asked.waits(), self.now)? {
-            Entry::Ask(front) => (self.front, self.own.is_registered) = (front, true),
-            Entry::Busy => return Ok(Entered::Busy),
-            Entry::Held(held) => return Ok(Entered::Held(held)),
-            Entry::Wait(waiting, behind) => {
-                asked.report_behind(&mut self.reported, behind);
-                match self.stand(waiting).await? {
-                    Turn::Held(held) => {
-                        self.read_clock();
-                        held.state.mark_delivered(self.now);
-                        return Ok(Entered::Held(held));
-                    }
-                    Turn::Ask(front) => self.front = Some(front),
-                }
-                if !asked.keeper.store.inner.capabilities().queued {
-                    let way = Poller::make_way(&asked.keeper.store, &mut self.jitter);
-                    Box::pin(way).await;
-                }
-                self.read_clock();
-                self.own.register()?;
+        let entered = asked.keeper.enter(&self.own.attempt, asked.waits(), self.now)?;
+        let mut waiting = match entered {
+            Ok(turn) => {
+                self.own.is_registered = matches!(turn, Turn::Ask(_));
+                return Ok(turn);
             }
-        }
-        Ok(Entered::Ask)
-    }
-
-    /// Stands behind other callers until the turn comes.
-    async fn stand(&mut self, mut waiting: Waiting) -> Result<Turn> {
-        let asked = self.asked;
-        match select(&mut waiting.turn, asked.at_limit()).await {
-            Either::Left((Ok(turn), _)) => Ok(turn?),
+            Err(waiting) => waiting,
+        };
+        asked.report_behind(&mut self.reported, &waiting);
+        let turn = match select(&mut waiting.turn, asked.at_limit()).await {
+            Either::Left((Ok(turn), _)) => turn?,
             // The keeper has dropped the sender.
-            Either::Left((Err(_), _)) => Err(Error::Closed),
+            Either::Left((Err(_), _)) => return Err(Error::Closed),
             Either::Right(((), _)) => {
                 drop(waiting);
-                Err(asked.timeout(asked.leave_until(), true).await)
+                return Err(asked.timeout(asked.leave_until(), true).await);
             }
+        };
+        if let Turn::Held(held) = &turn {
+            self.read_clock();
+            held.state.mark_delivered(self.now);
+            return Ok(turn);
         }
+        if !asked.keeper.store.inner.capabilities().queued {
+            let way = Poller::make_way(&asked.keeper.store, &mut self.jitter);
+            Box::pin(way).await;
+        }
+        self.read_clock();
+        self.own.register()?;
+        Ok(turn)
     }
 
     /// Asks the store until there is a lease. Returns `None` if the name is busy.
@@ -340,13 +336,6 @@ impl<'a> Call<'a> {
         }
         Err(source.into())
     }
-}
-
-/// How a call goes on once it has its turn.
-enum Entered {
-    Ask,
-    Busy,
-    Held(Held),
 }
 
 /// The delay before a waiter asks again. For the first in the queue, it lasts until the lock may be

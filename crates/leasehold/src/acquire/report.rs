@@ -13,7 +13,7 @@ use leasehold_core::{
 use super::request::Asked;
 use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
-use crate::keeper::{Behind, Held, Keeper};
+use crate::keeper::{Held, Keeper, Waiting};
 use crate::replies::waits_for_capacity;
 
 /// The number of holders that are inspected when a wait has ended: 32, each some hundred bytes.
@@ -135,9 +135,9 @@ impl Asked<'_> {
     }
 
     /// Reports that the call stands in line behind others of its client, which may have a lease.
-    pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
+    pub(super) fn report_behind(&self, reported: &mut Reported, place: &Waiting) {
         reported.failures.end();
-        self.report(Some(behind.ahead), behind.own, None);
+        self.report(Some(place.ahead), place.own, None);
     }
 
     /// Reports that the name is busy, at a store without a queue.

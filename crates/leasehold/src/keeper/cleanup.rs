@@ -60,18 +60,14 @@ impl Keeper {
     /// Ends an attempt at the store, however often that must be tried, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, attempt: &Attempt, closes: bool, ttl: Duration) {
         let cleanup = Cleanup::of(attempt, closes, self.store.now(), ttl);
-        let was_running = {
+        {
             let mut table = self.table();
             table.unfinished += 1;
             table.cleanups.push(cleanup);
-            std::mem::replace(&mut table.running, true)
-        };
-        self.wake.notify_one();
-        if !was_running {
-            // If no thread can be started, nobody sends the cleanup, and the lease ends by its
-            // deadline.
-            let _ = self.start();
         }
+        self.wake.notify_one();
+        // If no thread can be started, nobody sends the cleanup: the lease ends by its deadline.
+        let _ = self.ensure_running();
     }
 
     /// Tries the cleanup until it is done or does not matter any more.

@@ -93,31 +93,15 @@ struct SharedSubscription(Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>
 
 debug_as!(SharedSubscription => |_, f| f.write_str("SharedSubscription"));
 
-/// How a call begins.
+/// The turn of a caller.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum Turn {
     /// The call asks the store, perhaps as the first of a gate.
     Ask(Option<Front>),
     /// The call would not wait, and another caller has the name or waits for it.
     Busy,
-    /// The lease was dropped a moment ago.
+    /// The lease was dropped a moment ago, or passed on.
     Held(Held),
-    /// The call waits behind others.
-    Wait(Waiting, Behind),
-}
-
-/// The turn of a caller in line.
-#[derive(Debug)]
-pub(crate) enum Turn {
-    Ask(Front),
-    Held(Held),
-}
-
-/// The place of a caller behind other callers of its client, which may have a lease.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Behind {
-    pub(crate) ahead: u32,
-    pub(crate) own: Option<FencingToken>,
 }
 
 /// The first place at a gate: its caller asks the store. If it is dropped, the next caller has it.
@@ -134,6 +118,9 @@ pub(crate) struct Waiting {
     keeper: Arc<Keeper>,
     name: LockName,
     ticket: u64,
+    /// The number of callers ahead, and the lease that one of them has, for an observer.
+    pub(crate) ahead: u32,
+    pub(crate) own: Option<FencingToken>,
     pub(crate) turn: oneshot::Receiver<Result<Turn, StoreError>>,
 }
 
@@ -152,21 +139,21 @@ impl Wakeup {
 }
 
 impl Keeper {
-    /// Begins a call: registers its attempt, and decides whether it asks the store or stands behind
-    /// other callers of its client.
+    /// Begins a call: registers its attempt, and decides whether it is its turn, or whether it
+    /// stands behind other callers of its client.
     pub(crate) fn enter(
         self: &Arc<Self>,
         attempt: &Arc<Attempt>,
         waits: bool,
         now: Instant,
-    ) -> Result<Entry> {
+    ) -> Result<Result<Turn, Waiting>> {
         let (entry, was_running) = {
             let mut table = self.table();
             if table.closed {
                 return Err(Error::Closed);
             }
             let entry = self.entry(&mut table, attempt, waits, now);
-            if matches!(entry, Entry::Ask(_)) {
+            if matches!(entry, Ok(Turn::Ask(_))) {
                 table.register(attempt);
             }
             (entry, std::mem::replace(&mut table.running, true))
@@ -199,30 +186,30 @@ impl Keeper {
         attempt: &Attempt,
         waits: bool,
         now: Instant,
-    ) -> Entry {
+    ) -> Result<Turn, Waiting> {
         let gates = &mut table.gates;
         let terms = attempt.terms().filter(|_| !gates.slice.is_zero());
         if terms.is_none() && (gates.queued || !waits) {
-            return Entry::Ask(None);
+            return Ok(Turn::Ask(None));
         }
         let Some(gate) = gates.by_name.get_mut(&attempt.name) else {
             if waits {
                 gates.open(&attempt.name, terms, Head::Asking);
             }
-            return Entry::Ask(waits.then(|| self.front(&attempt.name)));
+            return Ok(Turn::Ask(waits.then(|| self.front(&attempt.name))));
         };
         if gate.terms != terms && (gates.queued || !waits) {
-            return Entry::Ask(None);
+            return Ok(Turn::Ask(None));
         }
         if let Head::Idle { .. } = gate.head {
             (gate.head, gate.terms) = (Head::Asking, terms);
-            return Entry::Ask(Some(self.front(&attempt.name)));
+            return Ok(Turn::Ask(Some(self.front(&attempt.name))));
         }
         if gate.head == Head::LetGo {
-            return self.after_let_go(table, attempt, now);
+            return Ok(self.after_let_go(table, attempt, now));
         }
         if !waits {
-            return Entry::Busy;
+            return Ok(Turn::Busy);
         }
         let own = match gate.head {
             Head::Held { by, .. } if self.is_observed() => table.leases.get(self.id(by)),
@@ -236,18 +223,18 @@ impl Keeper {
         let options = Arc::clone(&attempt.options);
         gate.callers.push_back(Caller { ticket, options, turn: sender });
         let (keeper, name) = (Arc::clone(self), attempt.name.clone());
-        Entry::Wait(Waiting { keeper, name, ticket, turn }, Behind { ahead, own })
+        Err(Waiting { keeper, name, ticket, ahead, own, turn })
     }
 
     /// Handles a caller that comes just after the lease was dropped: the caller gets that lease, or
     /// it asks for another one after the release.
-    fn after_let_go(self: &Arc<Self>, table: &mut Table, attempt: &Attempt, now: Instant) -> Entry {
+    fn after_let_go(self: &Arc<Self>, table: &mut Table, attempt: &Attempt, now: Instant) -> Turn {
         let kept = table.gates.by_name.get_mut(&attempt.name).and_then(|gate| {
             gate.head = Head::Asking;
             gate.let_go.take()
         });
         let front = self.front(&attempt.name);
-        let Some(kept) = kept else { return Entry::Ask(Some(front)) };
+        let Some(kept) = kept else { return Turn::Ask(Some(front)) };
         let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
         let is_passed = now < kept.slice_until && is_valid;
         let next =
@@ -256,7 +243,7 @@ impl Keeper {
         let Some(state) = next else {
             table.cleanups.push(cleanup);
             self.wake.notify_one();
-            return Entry::Ask(Some(front));
+            return Turn::Ask(Some(front));
         };
         front.take(table, Head::Held { by: state.number(), slice_until });
         state.mark_delivered(now);
@@ -266,7 +253,7 @@ impl Keeper {
         // The release of the lease is not sent.
         table.unfinished -= 1;
         self.wake_by(table, due);
-        Entry::Held(self.held(state))
+        Turn::Held(self.held(state))
     }
 
     fn front(self: &Arc<Self>, name: &LockName) -> Front {
@@ -285,7 +272,7 @@ impl Keeper {
         }
         if let Some(next) = gate.callers.pop_front() {
             gate.head = Head::Asking;
-            return Wakeup(Some((next.turn, Turn::Ask(self.front(name)))));
+            return Wakeup(Some((next.turn, Turn::Ask(Some(self.front(name))))));
         }
         if gate.let_go.is_some() {
             gate.head = Head::LetGo;

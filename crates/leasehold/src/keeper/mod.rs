@@ -29,7 +29,7 @@ use tokio::sync::{Notify, SetOnce};
 
 use self::cleanup::{Cleanup, RecentlyEnded};
 use self::gate::Gates;
-pub(crate) use self::gate::{Behind, Entry, Front, Turn, Waiting};
+pub(crate) use self::gate::{Front, Turn, Waiting};
 pub(crate) use self::held::Validity;
 pub(crate) use self::lease::{Attempt, Held, LeaseState, Told};
 use self::leases::Leases;
