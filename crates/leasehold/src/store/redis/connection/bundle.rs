@@ -25,18 +25,17 @@ pub(crate) fn bundles<T>(
     if items.len() == 1 {
         return vec![items];
     }
-    let mut bundles: Vec<Vec<T>> = Vec::new();
-    for (at, item) in places(items.iter().map(request), most).into_iter().zip(items) {
-        match bundles.get_mut(at) {
-            Some(bundle) => bundle.push(item),
-            None => bundles.push(vec![item]),
-        }
-    }
+    let (places, sizes) = places(items.iter().map(request), most);
+    let mut bundles: Vec<_> = sizes.into_iter().map(Vec::with_capacity).collect();
+    places.into_iter().zip(items).for_each(|(at, item)| bundles[at].push(item));
     bundles
 }
 
-/// The number of the bundle for each request. The numbers begin at 0 and have no gaps.
-fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) -> Vec<usize> {
+/// The number of the bundle for each request, and the size of each bundle.
+fn places<'a>(
+    requests: impl Iterator<Item = Option<&'a Request>>,
+    most: usize,
+) -> (Vec<usize>, Vec<usize>) {
     let mut sizes = Vec::new();
     // For each script, the bundle that further requests may join, with its first request.
     let mut open: Vec<(usize, &Request)> = Vec::new();
@@ -51,35 +50,34 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             sizes.push(1);
             continue;
         };
-        let own = if is_shared(request) { 1 } else { request.keys().count };
+        let is_shared = is_shared(request);
+        let own = if is_shared { 1 } else { request.keys().count };
         marks.extend(request.keys().iter().take(own).map(mark));
         let (before, own) = marks.split_at(bundles.len());
         let seen = own.iter().filter_map(|own| before.iter().rposition(|mark| mark == own));
         let latest = seen.map(|at| bundles[at]).max();
-        let of_script = open.iter_mut().find(|(_, first)| ptr::eq(first.script, request.script));
-        let at = match of_script {
-            Some((at, first))
-                if latest.is_none_or(|latest| latest < *at)
-                    && sizes[*at] < most
-                    && may_share(first, request) =>
-            {
-                *at
-            }
-            others => {
-                let newest = (sizes.len(), request);
-                match others {
-                    Some(other) => *other = newest,
-                    None => open.push(newest),
+        let is_of_script = |(_, first): &(usize, &Request)| ptr::eq(first.script, request.script);
+        let joined = open.iter().find(|it| is_shared && is_of_script(it)).filter(|(at, first)| {
+            latest.is_none_or(|latest| latest < *at)
+                && sizes[*at] < most
+                && may_share(first, request)
+        });
+        let at = match joined {
+            Some((at, _)) => *at,
+            None => {
+                if is_shared {
+                    open.retain(|it| !is_of_script(it));
+                    open.push((sizes.len(), request));
                 }
                 sizes.push(0);
-                newest.0
+                sizes.len() - 1
             }
         };
         sizes[at] += 1;
         bundles.resize(marks.len(), at);
         places.push(at);
     }
-    places
+    (places, sizes)
 }
 
 /// A hash by which keys are compared: to search a few hundred hashes is faster than to put them
@@ -94,10 +92,9 @@ fn is_shared(request: &Request) -> bool {
     request.keys().count > 0 && request.script.own.is_some_and(is_whole)
 }
 
-/// Whether two requests for one script may be made in one call of it.
+/// Whether two requests for one script, of which each may share a call, may share the same one.
 fn may_share(a: &Request, b: &Request) -> bool {
-    let may = is_shared(a) && is_shared(b);
-    may && a.keys().shared == b.keys().shared && a.args().shared == b.args().shared
+    a.keys().shared == b.keys().shared && a.args().shared == b.args().shared
 }
 
 /// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.

@@ -50,7 +50,9 @@ impl State {
     /// Takes the items to send next. An item that was dropped while it waited has no caller left.
     fn take_next(&mut self) -> Vec<Item> {
         let count = self.waiting.len().min(MOST_AT_ONCE);
-        self.waiting.drain(..count).filter(Item::is_awaited).collect()
+        let mut next = Vec::with_capacity(count);
+        next.extend(self.waiting.drain(..count).filter(Item::is_awaited));
+        next
     }
 }
 
