@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::ops::Deref;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -122,10 +122,6 @@ pub(crate) struct LeaseState {
     pub(crate) options: Arc<LeaseOptions>,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Signal,
-    /// The start of the hold: the grant or, with several names, the last grant. It is empty until
-    /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
-    /// several names), `min_hold` does not keep the name taken.
-    delivered: OnceLock<Instant>,
     /// How many times the lease was passed on since the grant, and when the last time was. The
     /// token of this guard is higher than that of the grant by that number.
     pub(crate) passed_on: PassedOn,
@@ -135,7 +131,6 @@ pub(crate) struct LeaseState {
     /// The token of the grant, by which the store identifies the lease.
     pub(crate) grant_token: FencingToken,
     changing: Mutex<Changing>,
-    pub(super) observed: Mutex<Observed>,
 }
 
 /// The state that changes while a lease is held.
@@ -144,6 +139,10 @@ pub(crate) struct Changing {
     /// The number of guards. It is zero once a caller or the keeper has taken on the release, or
     /// the lease was handed out.
     pub(crate) guards: usize,
+    /// The start of the hold: the grant or, with several names, the last grant. It is empty until
+    /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
+    /// several names), `min_hold` does not keep the name taken.
+    delivered: Option<Instant>,
     /// The ttl of the renewals.
     pub(crate) ttl: Duration,
     /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
@@ -160,6 +159,7 @@ pub(crate) struct Changing {
     pub(crate) known: Option<Description>,
     /// The failures of renewals since the last renewal that succeeded.
     pub(super) failures: FailureStreak,
+    pub(super) observed: Observed,
 }
 
 /// The events of a lease that were reported so far: its grant, and then its end, once.
@@ -225,12 +225,10 @@ impl LeaseState {
             options,
             granted_at: now,
             signal,
-            delivered: OnceLock::new(),
             passed_on,
             tell_at,
             grant_token,
             changing: Mutex::new(changing),
-            observed: Mutex::default(),
         })
     }
 
@@ -329,16 +327,16 @@ impl LeaseState {
 
     /// Records that the caller has the lease. The hold counts from `from`.
     pub(crate) fn mark_delivered(&self, from: Instant) {
-        self.delivered.get_or_init(|| from);
+        self.changing.lock().delivered.get_or_insert(from);
     }
 
     /// The instant from which the caller's hold counts, once the caller has the lease.
     pub(super) fn held_from(&self) -> Instant {
-        self.delivered.get().copied().unwrap_or(self.granted_at)
+        self.changing.lock().delivered.unwrap_or(self.granted_at)
     }
 
     pub(crate) fn is_delivered(&self) -> bool {
-        self.delivered.get().is_some()
+        self.changing.lock().delivered.is_some()
     }
 
     /// Whether the store may have had the attempt in its queue. A name that one command has taken
@@ -349,11 +347,9 @@ impl LeaseState {
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
         let min_hold = self.options.min_hold.unwrap_or_default();
-        let Changing { unanswered, has_succeeded, known, .. } = &*self.changing.lock();
-        let cooldown = self
-            .delivered
-            .get()
-            .map_or(Duration::ZERO, |from| min_hold.saturating_sub(now.saturating_since(*from)));
+        let Changing { delivered, unanswered, has_succeeded, known, .. } = &*self.changing.lock();
+        let left = |from| min_hold.saturating_sub(now.saturating_since(from));
+        let cooldown = delivered.map(left).unwrap_or_default();
         let end = EndHold::new(self.request.clone())
             .with_known(known.clone().map(Box::new))
             .with_closes(*unanswered)

@@ -20,7 +20,7 @@ impl Keeper {
         }
         let waited = state.held_from().saturating_since(started);
         self.observe(&Event::Granted { call, lease: state.facts(), waited });
-        let ended = state.observed.lock().granted();
+        let ended = state.changing().observed.granted();
         if let Some(end) = ended {
             self.report_one_end(state, end, self.store.now());
         }
@@ -41,7 +41,7 @@ impl Keeper {
             self.observe(&Event::Warning { text: &text });
             return;
         }
-        let is_new = state.observed.lock().ended(end);
+        let is_new = state.changing().observed.ended(end);
         if is_new {
             self.report_one_end(state, end, now);
         }
