@@ -20,7 +20,8 @@ async fn behind_a_pooler_a_statement_is_planned_once_for_all_clients_until_that_
     for setting in ["standard_conforming_strings", "backslash_quote"] {
         server.query(&format!("ALTER ROLE ALL SET {setting} = off")).unwrap();
     }
-    let client = async |_| Client::connect(&bouncer.url()).await.unwrap();
+    let separate = |number| format!("{}&connections={number}", bouncer.url());
+    let client = async |number| Client::connect(separate(number)).await.unwrap();
     let clients = join_all([1, 2].map(client)).await;
     pairs(&clients).await;
     // No general step is needed any more.

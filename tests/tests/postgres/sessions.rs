@@ -12,15 +12,17 @@ use leasehold_testkit::harness::{acquiring, queued};
 use crate::Database;
 
 #[tokio::test]
-async fn who_does_not_wait_has_one_session_and_does_not_listen() {
+async fn who_do_not_wait_and_have_equal_options_share_one_session_that_does_not_listen() {
     let Some(server) = crate::server() else { return };
-    let store = crate::open(&server.url()).await;
-    let _inbox = store.inbox(ClientId(1)).await.unwrap();
-    for it in 0..20 {
-        store.execute(crate::bundles::on(it, it, false)).await.unwrap();
+    let mut stores = Vec::new();
+    for (options, sessions) in [("", "1"), ("", "1"), ("&connections=2", "2")] {
+        let store = crate::open(&format!("{}{options}", server.url())).await;
+        let _inbox = store.inbox(ClientId(1)).await.unwrap();
+        store.execute(crate::bundles::on(0, 0, false)).await.unwrap();
+        stores.push(store);
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
+        assert_eq!(server.query(count).unwrap().trim(), sessions, "{options}");
     }
-    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
-    assert_eq!(server.query(count).unwrap().trim(), "1");
 }
 
 #[tokio::test]

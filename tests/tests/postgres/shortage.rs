@@ -78,7 +78,7 @@ async fn p10_where_no_session_is_left_a_newcomer_is_told_and_what_is_held_is_ren
     while let Ok(more) = session(&server).await {
         sessions.push(more);
     }
-    let error = refused(Client::connect(&server.url()).await);
+    let error = refused(Client::connect(format!("{}&connections=1", server.url())).await);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("raise max_connections"), "{error}");
     guard.renew().await.unwrap();

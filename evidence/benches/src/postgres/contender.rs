@@ -17,9 +17,6 @@ pub(super) struct Place {
     pub(super) is_unnamed: bool,
 }
 
-/// The most sessions of leasehold. More tasks than that share transactions.
-const MOST_SESSIONS: usize = 8;
-
 /// The contender that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -64,8 +61,7 @@ impl Kind {
     pub(super) async fn connect(self, place: &Place, tasks: usize) -> Outcome<Contender> {
         let (table, acquire, release) = match self {
             Self::Leasehold | Self::LeaseholdReader => {
-                let sessions = tasks.clamp(4, MOST_SESSIONS);
-                let url = format!("{}&connections={sessions}", place.url);
+                let url = format!("{}&connections={}", place.url, tasks.clamp(4, 8));
                 return Ok(Contender::Leasehold(Client::connect(&url).await?, self));
             }
             Self::Advisory => (

@@ -24,8 +24,8 @@ mod schema;
 mod step;
 mod thin;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -47,13 +47,17 @@ use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::background;
 use crate::clock::SystemClock;
-use crate::process::MadeIn;
+use crate::mutex::Mutex;
+use crate::process::{MadeIn, PerProcess};
 
 /// The pause before a step is tried again, while a fenced transaction of its name is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 
 /// The errors for a record that nobody can read.
 const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
+
+/// The stores that clients of this process use.
+static STORES: PerProcess<Mutex<Vec<Weak<Shared>>>> = PerProcess::new();
 
 /// A PostgreSQL database.
 ///
@@ -66,7 +70,8 @@ const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind
 /// `SELECT leasehold.fence(name, token)` passes only for the newest token of a lease that has not
 /// ended. Nobody else is granted the name before the transaction ends.
 ///
-/// Clones share their sessions.
+/// All stores of a process with equal options share their sessions. So more clients need no more
+/// sessions, and seldom wait for each other in the server.
 #[derive(Clone)]
 pub struct Postgres {
     made_in: MadeIn,
@@ -110,7 +115,7 @@ impl Postgres {
     ///
     /// Ten round trips, or two more with TLS; seven more if it installs the schema.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
-        let store = Self::closed(options)?;
+        let store = Self::of(options)?;
         let opened = store.clone();
         on_keeper(Box::pin(async move {
             let Shared { sessions, warnings, settings, .. } = &*opened.shared;
@@ -120,6 +125,19 @@ impl Postgres {
             Ok(())
         }))
         .await?;
+        Ok(store)
+    }
+
+    /// The store of all clients of this process with these settings.
+    fn of(settings: PostgresOptions) -> Result<Self, Error> {
+        let mut stores = STORES.this().lock();
+        stores.retain(|store| store.strong_count() > 0);
+        let mut others = stores.iter().filter_map(Weak::upgrade);
+        if let Some(shared) = others.find(|other| other.settings == settings) {
+            return Ok(Self { made_in: MadeIn::this(), shared });
+        }
+        let store = Self::closed(settings)?;
+        stores.push(Arc::downgrade(&store.shared));
         let chores = chores::work(Arc::downgrade(&store.shared));
         background::spawn(&SystemClock::new(), Box::pin(chores))?;
         Ok(store)

@@ -21,8 +21,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default number of sessions that carry requests: 4. Eight saturate a server with two cores.
 const DEFAULT_CONNECTIONS: u32 = 4;
 
-/// The largest number of sessions of one client that carry requests: 64, which keep any server
-/// busy.
+/// The largest number of sessions of a process that carry requests: 64, which keep any server busy.
 const MAX_CONNECTIONS: u32 = 64;
 
 const SCHEMA: &str = "leasehold";
@@ -74,7 +73,7 @@ pub enum SslMode {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct PostgresOptions {
@@ -90,7 +89,7 @@ pub struct PostgresOptions {
     /// How long one request may take, 10 ms to 60 s. Opening a session may take 5 s, or this if it
     /// is longer. Default: 2 s.
     pub timeout: Duration,
-    /// How many sessions carry requests at the most, 1 to 64. Default: 4.
+    /// How many sessions carry the requests of a process at the most, 1 to 64. Default: 4.
     pub connections: u32,
     /// The server itself, to listen there, if `servers` names a pooler. Default: `servers`.
     pub listen: Option<Server>,

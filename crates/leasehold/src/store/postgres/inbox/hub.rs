@@ -1,4 +1,4 @@
-//! The session that listens, for all clients of a process that use the same database.
+//! The session that listens, for all clients of a store.
 //!
 //! Each notification wakes every listening session of the database: four notifiers sent 11,458
 //! notifications a second without listeners, and 277 with 256 listeners. So clients share a
@@ -17,7 +17,6 @@ use tokio_postgres::Client;
 use crate::background;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
-use crate::process::PerProcess;
 use crate::store::postgres::connection::dial::{Dialed, Dialer, listen};
 use crate::store::postgres::options::PostgresOptions;
 
@@ -34,12 +33,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// The largest number of notifications that wait to be read by one receiver: 256.
 const MOST: usize = 256;
 
-/// The hubs of this process, each with what identifies its database.
-static HUBS: PerProcess<Mutex<Hubs>> = PerProcess::new();
-
-type Hubs = Vec<(String, Weak<Hub>)>;
-
-/// The receivers of one database, and the session that hears for them.
+/// The receivers of one store, and the session that hears for them.
 pub(super) struct Hub {
     dialer: Arc<Dialer>,
     limit: Duration,
@@ -77,29 +71,16 @@ struct Heard {
 }
 
 impl Hub {
-    /// The hub for the database of some settings.
-    pub(super) fn of(settings: &PostgresOptions) -> Result<Arc<Self>, InvalidInput> {
-        let PostgresOptions { servers, login, database, listen, .. } = settings;
-        let servers = listen.as_ref().map_or(&servers[..], std::slice::from_ref);
-        let PostgresOptions { sslmode, sslrootcert, sslcert, sslkey, tls_config, .. } = settings;
-        // The last of them only says whether there is one.
-        let tls = (sslmode, sslrootcert, sslcert, sslkey, tls_config);
-        let key = format!("{servers:?} {} {database:?} {tls:?}", login.user());
-        let mut hubs = HUBS.this().lock();
-        hubs.retain(|(_, hub)| hub.strong_count() > 0);
-        let known = hubs.iter().find(|(of, _)| *of == key && tls_config.is_none());
-        if let Some(hub) = known.and_then(|(_, hub)| hub.upgrade()) {
-            return Ok(hub);
-        }
-        let hub = Arc::new(Self {
+    /// A hub for the database of some settings.
+    pub(super) fn new(settings: &PostgresOptions) -> Result<Arc<Self>, InvalidInput> {
+        let servers = settings.listen.as_ref().map_or(&settings.servers[..], std::slice::from_ref);
+        Ok(Arc::new(Self {
             dialer: Dialer::new(settings, servers)?,
             limit: settings.timeout,
             receivers: Mutex::default(),
             changed: Notify::new(),
             heard: watch::Sender::default(),
-        });
-        hubs.push((key, Arc::downgrade(&hub)));
-        Ok(hub)
+        }))
     }
 
     /// A receiver of the notifications of a channel. With `follows`, the session is open for it.

@@ -1,4 +1,4 @@
-//! Notifications: they arrive on a session that the clients of a process share, and are sent in
+//! Notifications: they arrive on a session that the clients of a store share, and are sent in
 //! separate transactions.
 
 mod hub;
@@ -45,7 +45,7 @@ impl Inboxes {
         sessions: Sessions,
         warnings: Arc<Warnings>,
     ) -> Result<Self, leasehold_core::InvalidInput> {
-        Ok(Self { sessions, hub: Hub::of(settings)?, warnings })
+        Ok(Self { sessions, hub: Hub::new(settings)?, warnings })
     }
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
@@ -176,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_too_slowly_is_told_that_notifications_were_missed() {
-        let hub = Hub::of(&PostgresOptions::from_url("postgres://u@localhost").unwrap()).unwrap();
+        let hub = Hub::new(&PostgresOptions::from_url("postgres://u@localhost").unwrap()).unwrap();
         let mut receiver = hub.receive("c".to_owned(), true);
         (0..300).for_each(|number| hub.pass_on(Some(("c", &number.to_string()))));
         assert_eq!(next(&mut receiver).await, None);
