@@ -316,8 +316,7 @@ impl LeaseState {
     /// Ends one guard, and returns whether that was the last: it takes on the duty to release.
     pub(super) fn end_guard(&self) -> bool {
         let guards = &mut self.changing.lock().guards;
-        let before = std::mem::replace(guards, guards.saturating_sub(1));
-        before == 1
+        std::mem::replace(guards, guards.saturating_sub(1)) == 1
     }
 
     /// Ends all guards: somebody else has the duty to release.

@@ -39,6 +39,7 @@ pub struct Login {
     pub password: Option<Password>,
 }
 
+#[cfg(feature = "redis")]
 impl Login {
     /// The name of the user; without one, that of Redis for all users without a name.
     pub(crate) fn user(&self) -> &str {
