@@ -4,12 +4,13 @@ use futures_util::future::join_all;
 use leasehold::Client;
 use leasehold_testkit::harness::until;
 
-/// Two clients take and release twelve names each, all at once.
+/// Two clients take and release twelve names each, all at once; before, one has a name alone.
 async fn pairs(clients: &[Client]) {
     let pair = async |number: usize| {
         let name = format!(r#"it's \' "a\\", {{ä,😀}} NULL -- {number}"#);
         clients[number % 2].mutex(name).acquire().await.unwrap().release().await.unwrap();
     };
+    pair(0).await;
     join_all((0..24).map(pair)).await;
 }
 
@@ -22,7 +23,7 @@ async fn behind_a_pooler_a_statement_is_planned_once_for_all_clients_until_that_
     }
     let separate = |number| format!("{}&connections={number}", bouncer.url());
     let client = async |number| Client::connect(separate(number)).await.unwrap();
-    let clients = join_all([1, 2].map(client)).await;
+    let clients = join_all([4, 5].map(client)).await;
     pairs(&clients).await;
     // No general step is needed any more.
     server.query("ALTER FUNCTION leasehold.open_4 RENAME TO gone").unwrap();

@@ -110,8 +110,7 @@ fn a_waiter_behind_another_in_the_queue_is_served_after_it() {
         let first = format!("g n {} 1 3000000000 {later} 7 1\n", 5_u64 << 48);
         broken(&(first + &grant(2, earlier) + queue + &format!("z 5 0 {ms}000000\n")))
     };
-    assert_eq!(stopped(900), ["I6"]);
-    assert_eq!(stopped(1_100), [""; 0], "a process that is stopped claims no grant");
+    assert_eq!([stopped(900), stopped(1_100)], [vec!["I6"], vec![]], "who is stopped claims none");
     let unclaimed = grant(1, earlier + (2_000_000 << 12)) + &grant(2, earlier) + queue;
     assert_eq!(broken(&unclaimed), [""; 0], "the first may not have claimed its first grant");
     let late = format!("g n 1 1 9000000000 {later} 7 1\ng n 2 1 9000000000 {earlier} 7 2\n");
