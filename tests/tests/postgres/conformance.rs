@@ -29,7 +29,7 @@ mod through_a_pooler {
         match crate::pooled(1) {
             Some(servers) => {
                 let (url, listen) = (servers.1.url(), crate::direct(&servers.0));
-                subject(format!("{url}&connections=1&listen={listen}"), servers).await
+                subject(format!("{url}&connections=4&listen={listen}"), servers).await
             }
             None => Subject::memory(),
         }
