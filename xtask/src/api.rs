@@ -30,8 +30,8 @@ pub(crate) fn update() -> Outcome {
     write(DIRECTORY)
 }
 
-/// Builds the documentation of every published package without a warning, and compares its API with
-/// the text in the tree.
+/// Builds all pages of documentation without a warning, and compares the API of every published
+/// package with the text in the tree.
 pub(crate) fn check() -> Outcome {
     write(CHECKED)?;
     // The API of the Python package is compared where that package is installed.
@@ -42,12 +42,12 @@ pub(crate) fn check() -> Outcome {
 
 /// Writes the API of every published package.
 fn write(directory: &str) -> Outcome {
-    // Only these packages: what the others depend on would be checked for nothing but this.
-    let mut words = vec!["doc", "--lib", "--no-deps", "--all-features", "--locked"];
-    words.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+    // All packages, so that they are built with the features that all other steps build them with.
+    let words = ["doc", "--workspace", "--lib", "--no-deps", "--all-features", "--locked"];
+    let rustdoc = root().join("xtask/rustdoc-json.sh");
     Run::cargo(&words)
         .with("RUSTDOCFLAGS", "--deny warnings -Z unstable-options --output-format json")
-        .with("RUSTDOC", &root().join("xtask/rustdoc-json.sh").to_string_lossy())
+        .with("RUSTDOC", &rustdoc.to_string_lossy())
         .show()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     for package in PUBLISHED {
