@@ -1,7 +1,7 @@
 //! The findings about the server and the role. Findings about standbys that are there are in the
 //! tests of standbys.
 
-use leasehold::store::{Finding, Level, examine};
+use leasehold::store::{Finding, Level, Store as _, examine};
 
 use crate::Database;
 use crate::roles::{role, url};
@@ -43,7 +43,19 @@ async fn a_server_that_forgets_in_a_crash_or_waits_for_a_lost_standby_is_told() 
     let visit = Visit::to(&server.url()).await;
     visit.assert_found(Level::Danger, "persistence", "set fsync = on");
     visit.assert_found(Level::Ok, "replicas", "waits for: 0");
-    crate::wait_for_standbys(&server, "FIRST 2 (one, two)").await;
+    crate::set(&server, "synchronous_standby_names", "FIRST 2 (one, two)").await;
     let visit = Visit::to(&server.url()).await;
     visit.assert_found(Level::Danger, "replicas", "waits for: 2, and fewer are there");
+}
+
+#[tokio::test]
+async fn who_connects_is_warned_of_what_is_wrong_then_and_not_of_what_was_mended() {
+    let Some(server) = crate::faults::server() else { return };
+    let mut stores = Vec::new();
+    for (value, warnings) in [("off", 1), ("on", 0)] {
+        crate::set(&server, "full_page_writes", value).await;
+        let store = crate::open(&server.url()).await;
+        assert_eq!(store.warnings().len(), warnings, "{:?}", store.warnings());
+        stores.push(store);
+    }
 }

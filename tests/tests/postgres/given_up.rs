@@ -123,7 +123,7 @@ async fn while_a_standby_is_gone_commits_wait_and_keep_their_places() {
     let Some(scene) = Scene::new().await else { return };
     let guard = scene.held("a").await;
     for names in ["nobody", ""] {
-        crate::wait_for_standbys(&scene.server, names).await;
+        crate::set(&scene.server, "synchronous_standby_names", names).await;
         if !names.is_empty() {
             assert!(scene.most_sessions_while_asking().await <= 2);
         }

@@ -25,12 +25,11 @@ mod standbys;
 mod tls;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold::error::StoreError;
 use leasehold::store::PostgresOptions;
 use leasehold::{Client, Error};
-use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
+use leasehold_testkit::{PgBouncer, Postgres, harness, must, shared_postgres, worker};
 
 #[test]
 #[ignore = "a job of a test in `full_log`, for a separate process"]
@@ -70,14 +69,16 @@ fn installed<T>(what: &str, started: Option<T>) -> Option<T> {
     started
 }
 
-/// Lets the commits of a server wait for standbys.
-async fn wait_for_standbys(server: &Postgres, names: &str) {
-    let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'");
-    must(server.query(&set));
+/// Changes a setting of a running server.
+async fn set(server: &Postgres, setting: &str, value: &str) {
+    must(server.query(&format!("ALTER SYSTEM SET {setting} = '{value}'")));
     must(server.query("SELECT pg_reload_conf()"));
-    while must(server.query("SHOW synchronous_standby_names")).trim() != names {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(server, &format!("SELECT current_setting('{setting}') = '{value}'")).await;
+}
+
+/// Waits until a statement selects `t`.
+async fn until(server: &Postgres, sql: &str) {
+    harness::until(sql, async || must(server.query(sql)).trim() == "t").await;
 }
 
 /// The error of the store with which something was refused.
@@ -125,13 +126,8 @@ impl Database {
         answer.trim().to_owned()
     }
 
-    /// Waits until a statement selects `t`.
+    /// Waits until a statement about the schema selects `t`.
     async fn until(&self, sql: &str) {
-        let mut asked = 0;
-        while self.ask(sql) != "t" {
-            asked += 1;
-            assert!(asked < 1_500, "it never came to this: {sql}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until(&self.server, &sql.replace('@', &self.schema)).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::Client;
 use leasehold::election::Observed;
 use leasehold::store::Store as _;
@@ -64,9 +65,7 @@ async fn through_a_pooler_nothing_is_heard_and_that_is_said_once() {
     let Some((_server, bouncer)) = crate::pooled(4) else { return };
     let store = crate::open(&bouncer.url()).await;
     let name = leasehold::LockName::new("a").unwrap();
-    for _ in 0..2 {
-        assert!(store.subscribe(&name).await.unwrap().is_none());
-    }
+    assert!(store.subscribe(&name).await.unwrap().is_none());
     let warnings = store.warnings();
     let said = warnings.iter().filter(|it| it.contains("listen=HOST")).count();
     assert_eq!(said, 1, "{warnings:?}");
@@ -91,17 +90,18 @@ async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
 }
 
 #[tokio::test]
-async fn frequent_requests_need_no_general_step() {
+async fn frequent_requests_need_no_general_step_although_a_client_of_their_store_is_closed() {
     let Some(database) = Database::new() else { return };
-    let clients = [database.client().await, database.client().await];
+    let clients = join_all([(); 3].map(|()| database.client())).await;
     let mut guard = clients[0].mutex("a").acquire().await.unwrap();
-    for number in 1..8 {
-        if number == 3 {
-            // Both listen now, which begins in a general step.
+    for (turn, next) in [1, 2, 0, 1, 0, 1, 0].into_iter().enumerate() {
+        let waiting = acquiring(clients[next].mutex("a"));
+        queued(&clients[0], "a", 1).await;
+        if turn == 3 {
+            // All listen now, which begins in a general step.
+            clients[2].clone().close().await.unwrap();
             database.ask("ALTER FUNCTION @.open_4 RENAME TO gone");
         }
-        let waiting = acquiring(clients[number % 2].mutex("a"));
-        queued(&clients[0], "a", 1).await;
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();
     }

@@ -1,8 +1,6 @@
 //! Standbys that take over, with the last grants and without them, and primaries that are left
 //! behind. The letters are those of GUARANTEES.md.
 
-use std::time::Duration;
-
 use leasehold::error::StoreErrorKind;
 use leasehold::store::Level;
 use leasehold::{Client, Error, Guard};
@@ -10,8 +8,8 @@ use leasehold_testkit::{PgBouncer, Postgres, PostgresPair, must};
 
 use crate::doctor::Visit;
 use crate::faults::{NAME, TTL, assert_still_held, fence, held, is_taken, server};
-use crate::installed;
 use crate::quarantine::{assert_quarantined, tried};
+use crate::{installed, set, until};
 
 /// Takes a lease that no standby learns of, and promotes the standby. Returns the URL of both, the
 /// new primary, and the old one, which has died.
@@ -20,8 +18,7 @@ async fn forget_a_grant(options: &str) -> Option<(Guard, String, [Postgres; 2])>
     let client = Client::connect(&primary.url()).await.unwrap();
     client.mutex(NAME).ttl(TTL).acquire().await.unwrap().release().await.unwrap();
     let standby = must(primary.standby());
-    must(standby.query("ALTER SYSTEM SET primary_conninfo = ''"));
-    must(standby.query("SELECT pg_reload_conf()"));
+    set(&standby, "primary_conninfo", "").await;
     until(&standby, "SELECT count(*) = 0 FROM pg_stat_wal_receiver").await;
     let url = format!("{}&{options}", primary.url_with(&standby));
     let holder = Client::connect(&url).await.unwrap();
@@ -34,13 +31,6 @@ async fn forget_a_grant(options: &str) -> Option<(Guard, String, [Postgres; 2])>
 /// The URL for a standby that has all grants: there is nothing to wait for.
 fn without_quarantine(url: &str) -> String {
     format!("{url}&quarantine=off")
-}
-
-/// Waits until a statement selects `t`.
-async fn until(server: &Postgres, sql: &str) {
-    while server.query(sql).unwrap().trim() != "t" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 #[tokio::test]
@@ -86,7 +76,7 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
     let Some(primary) = server() else { return };
     let client = Client::connect(&without_quarantine(&primary.url())).await.unwrap();
     let standby = must(primary.standby());
-    crate::wait_for_standbys(&primary, "*").await;
+    set(&primary, "synchronous_standby_names", "*").await;
     let synchronous = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
     until(&primary, synchronous).await;
     let guard = held(&client).await;

@@ -56,6 +56,10 @@ const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 /// The errors for a record that nobody can read.
 const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
 
+/// The warning that a session is not with the server itself.
+const POOLER: &str = "there is a pooler before the server, so no notification arrives, and waiters \
+    ask once a second: name the server itself by `listen=HOST`";
+
 /// The stores that clients of this process use.
 static STORES: PerProcess<Mutex<Vec<Weak<Shared>>>> = PerProcess::new();
 
@@ -76,6 +80,7 @@ static STORES: PerProcess<Mutex<Vec<Weak<Shared>>>> = PerProcess::new();
 pub struct Postgres {
     made_in: MadeIn,
     shared: Arc<Shared>,
+    warnings: Arc<Warnings>,
 }
 
 struct Shared {
@@ -83,7 +88,6 @@ struct Shared {
     sessions: Sessions,
     thin: Thin,
     inboxes: Inboxes,
-    warnings: Arc<Warnings>,
     /// Whether the store was used since the last chores.
     is_used: AtomicBool,
 }
@@ -118,10 +122,12 @@ impl Postgres {
         let store = Self::of(options)?;
         let opened = store.clone();
         on_keeper(Box::pin(async move {
-            let Shared { sessions, warnings, settings, .. } = &*opened.shared;
-            sessions.connect(settings).await?;
+            let Shared { sessions, settings, .. } = &*opened.shared;
+            if !sessions.connect(settings).await? && settings.listen.is_none() {
+                opened.warnings.add(POOLER.to_owned());
+            }
             schema::prepare(sessions).await?;
-            warnings.add_trouble(doctor::of_server(sessions, settings).await?);
+            opened.warnings.add_trouble(doctor::of_server(sessions, settings).await?);
             Ok(())
         }))
         .await?;
@@ -134,7 +140,7 @@ impl Postgres {
         stores.retain(|store| store.strong_count() > 0);
         let mut others = stores.iter().filter_map(Weak::upgrade);
         if let Some(shared) = others.find(|other| other.settings == settings) {
-            return Ok(Self { made_in: MadeIn::this(), shared });
+            return Ok(Self::new(shared));
         }
         let store = Self::closed(settings)?;
         stores.push(Arc::downgrade(&store.shared));
@@ -163,12 +169,15 @@ impl Postgres {
     /// A store that has not been connected.
     fn closed(settings: PostgresOptions) -> Result<Self, Error> {
         settings.check()?;
-        let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
-        let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
+        let sessions = Sessions::new(&settings)?;
+        let inboxes = Inboxes::new(&settings, sessions.clone())?;
         let thin = Thin::new(sessions.clone());
         let is_used = AtomicBool::new(false);
-        let shared = Shared { settings, sessions, thin, inboxes, warnings, is_used };
-        Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
+        Ok(Self::new(Arc::new(Shared { settings, sessions, thin, inboxes, is_used })))
+    }
+
+    fn new(shared: Arc<Shared>) -> Self {
+        Self { made_in: MadeIn::this(), shared, warnings: Arc::default() }
     }
 
     /// The shared part of the store; an error in a forked child, whose sessions are shared with the
@@ -335,6 +344,6 @@ impl Store for Postgres {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.shared.warnings.all()
+        self.warnings.all()
     }
 }

@@ -57,11 +57,14 @@ impl Sessions {
     }
 
     /// Opens the first session. Each server may take as long for that as its time to connect,
-    /// although no request waits so long.
-    pub(crate) async fn connect(&self, settings: &PostgresOptions) -> Result<(), StoreError> {
+    /// although no request waits so long. Returns whether the session is with the server itself.
+    pub(crate) async fn connect(&self, settings: &PostgresOptions) -> Result<bool, StoreError> {
         let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout()).sum();
         let patient = Self { timeout: opening + self.timeout, ..self.clone() };
-        patient.take().await.map(Taken::give_back)
+        let taken = patient.take().await?;
+        let is_direct = taken.session()?.is_direct;
+        taken.give_back();
+        Ok(is_direct)
     }
 
     /// A session for one caller. Callers are served in the order in which they come.

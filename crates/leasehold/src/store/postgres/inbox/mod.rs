@@ -18,7 +18,6 @@ use self::hub::Hub;
 use super::connection::Sessions;
 use super::options::PostgresOptions;
 use crate::store::message::{decode, encode};
-use crate::store::warnings::Warnings;
 use crate::store::{Inbox, Subscribed, Subscription};
 
 /// How long a waiter's first request waits for the session: 1 s. A waiter repeats its request after
@@ -36,16 +35,14 @@ const NOTIFY: &str = "SELECT pg_notify(channel, payload) \
 pub(crate) struct Inboxes {
     sessions: Sessions,
     hub: Arc<Hub>,
-    warnings: Arc<Warnings>,
 }
 
 impl Inboxes {
     pub(crate) fn new(
         settings: &PostgresOptions,
         sessions: Sessions,
-        warnings: Arc<Warnings>,
     ) -> Result<Self, leasehold_core::InvalidInput> {
-        Ok(Self { sessions, hub: Hub::new(settings)?, warnings })
+        Ok(Self { sessions, hub: Hub::new(settings)? })
     }
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
@@ -65,7 +62,7 @@ impl Inboxes {
         self.hub.note_waiting();
         if !self.hears(client) {
             // The waiter asks again after a second anyway.
-            let _ = timeout(PATIENCE, self.listen(&message::inbox(client))).await;
+            let _ = timeout(PATIENCE, self.hub.listen(&message::inbox(client))).await;
         }
     }
 
@@ -74,19 +71,11 @@ impl Inboxes {
         let channel = message::news(&self.sessions.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };
-        Ok(self.listen(&channel).await?.then(|| Box::new(subscription) as Box<dyn Subscription>))
-    }
-
-    async fn listen(&self, channel: &str) -> Result<bool, StoreError> {
-        let is_heard = self.hub.listen(channel).await?;
-        if !is_heard {
-            self.warnings.add(
-                "there is a pooler before the server, so no notification arrives, and waiters ask \
-                 once a second: name the server itself by `listen=HOST`"
-                    .to_owned(),
-            );
-        }
-        Ok(is_heard)
+        Ok(self
+            .hub
+            .listen(&channel)
+            .await?
+            .then(|| Box::new(subscription) as Box<dyn Subscription>))
     }
 
     /// Sends clients the messages of a step that is committed: in a separate transaction, because
