@@ -9,6 +9,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Connection, NoTls, Socket};
 
 use crate::installed;
+use crate::quarantine::tried;
 
 pub(crate) const NAME: &str = "invoices/42";
 
@@ -35,15 +36,7 @@ pub(crate) async fn assert_still_held(guard: &Guard) {
 
 /// Whether another client gets the name, once the server answers.
 pub(crate) async fn is_taken(client: &Client) -> bool {
-    loop {
-        match client.mutex(NAME).try_acquire().await {
-            Ok(guard) => return guard.is_none(),
-            Err(Error::Store(_) | Error::Indeterminate { .. }) => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(other) => panic!("{other}"),
-        }
-    }
+    must(tried(client, NAME).await).is_none()
 }
 
 type Opened<T> = Result<T, tokio_postgres::Error>;

@@ -278,16 +278,14 @@ impl Shared {
     /// While a fenced transaction is open, the action is tried again and again, until the timeout.
     async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
-        loop {
+        while Instant::now() < give_up {
             let answer = self.step(name, action).await?;
             if !matches!(answer.reply, Reply::Busy { .. }) {
                 return Ok(answer);
             }
-            if Instant::now() + HELD_BACK_PAUSE >= give_up {
-                return Err(held_back::refusal(&self.sessions, name).await);
-            }
             sleep(HELD_BACK_PAUSE).await;
         }
+        Err(held_back::refusal(&self.sessions, name).await)
     }
 }
 

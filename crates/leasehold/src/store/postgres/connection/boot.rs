@@ -13,17 +13,20 @@ use super::Taken;
 use crate::mutex::Mutex;
 use crate::store::postgres::options::PostgresOptions;
 
+/// How a grant asks the row itself.
+pub(super) const ASKS: &str = include_str!("../thin/may_grant.sql");
+
 /// The facts about the row at one store.
 #[derive(Debug)]
 pub(crate) struct Boot {
     /// How a step begins. The settings override those of the role.
     pub(crate) begin: String,
     /// Whether nothing new is granted while something may be forgotten.
-    pub(crate) is_guarded: bool,
+    is_guarded: bool,
     /// The longest lease that this store has reported to the database, in µs.
     longest_us: AtomicU64,
-    /// When the row was last read, and for how long after that nothing new is granted.
-    pause: Mutex<Option<(Instant, Duration)>>,
+    /// Until when nothing new is granted, as of the last read of the row.
+    pause: Mutex<Option<Instant>>,
 }
 
 impl Boot {
@@ -67,26 +70,37 @@ impl Boot {
 
     /// The rest of the quarantine, as of the last read of the row.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let pause = *self.pause.lock();
-        let left = pause.map(|(asked, left)| left.saturating_sub(asked.elapsed()));
-        left.filter(|left| self.is_guarded && !left.is_zero())
+        let until = *self.pause.lock();
+        until?.checked_duration_since(Instant::now())
     }
 
     /// Asks whether anything is forgotten, for leases of this length; `None` if an operator says
     /// that nothing is.
+    ///
+    /// A session with the server itself was opened on a primary, and ends with any crash. So if
+    /// nothing is forgotten, that stays true in it, until another table comes out of a dump.
     pub(crate) async fn ask(&self, on: &Taken, span: Option<Duration>) -> Result<(), StoreError> {
         if !self.is_guarded {
-            return Ok(());
+            return on.session().map(|session| session.allow("true".to_owned()));
         }
         let longest_us = span.map_or(0, micros).max(self.longest_us.load(Ordering::Relaxed));
         let (longest, is_over) = (i64::try_from(longest_us).unwrap_or(i64::MAX), span.is_none());
         let values = values![INT8 longest, BOOL is_over];
         let asked = Instant::now();
         on.batch(&self.begin).await?;
-        let rows = on.query("SELECT * FROM leasehold.boot_4($1, $2)", &values).await?;
+        let ask = "SELECT *, 'leasehold.boot'::regclass::oid FROM leasehold.boot_4($1, $2)";
+        let rows = on.query(ask, &values).await?;
         on.batch("COMMIT").await?;
         self.longest_us.fetch_max(longest_us, Ordering::Relaxed);
-        *self.pause.lock() = rows.first().and_then(|row| Some((asked, self.left(row)?)));
+        let left = rows.first().and_then(|row| Some((self.left(row)?, row.get::<_, u32>(2))));
+        *self.pause.lock() = left.map(|(left, _)| asked + left);
+        let session = on.session()?;
+        session.allow(match left {
+            Some((Duration::ZERO, table)) if session.dialed.is_direct => {
+                format!("'leasehold.boot'::regclass = {table}::oid")
+            }
+            _ => ASKS.to_owned(),
+        });
         Ok(())
     }
 }

@@ -52,10 +52,9 @@ struct Place {
     overdue: Arc<()>,
 }
 
-/// A session that is not driven yet.
+/// A session.
 pub(crate) struct Dialed {
     pub(crate) client: Client,
-    pub(crate) driver: Driver,
     /// The server, as messages name it, and its place among the dialer's.
     pub(crate) server: String,
     pub(crate) at: usize,
@@ -83,11 +82,11 @@ impl Dialer {
 
     /// Opens a session with the first server that is a primary. Begins with the server that was
     /// one the last time.
-    pub(crate) async fn dial(self: &Arc<Self>) -> Result<Dialed, StoreError> {
-        let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout());
+    pub(crate) async fn dial(self: &Arc<Self>) -> Result<(Dialed, Driver), StoreError> {
+        let mut failures = Vec::new();
         let (first, count) = (self.first.load(Ordering::Relaxed), self.servers.len());
         for at in (0..count).cycle().skip(first).take(count) {
-            match self.dial_at(at, limit).await {
+            match self.dial_at(at).await {
                 Ok(dialed) => {
                     self.first.store(at, Ordering::Relaxed);
                     return Ok(dialed);
@@ -104,10 +103,11 @@ impl Dialer {
     }
 
     /// Opens a session with one server, unless a login is overdue there.
-    async fn dial_at(self: &Arc<Self>, at: usize, limit: Duration) -> Result<Dialed, StoreError> {
+    async fn dial_at(self: &Arc<Self>, at: usize) -> Result<(Dialed, Driver), StoreError> {
         if Arc::strong_count(&self.servers[at].overdue) > 1 {
             return Err(self.late(at));
         }
+        let limit = self.settings.connect_timeout();
         match timeout(limit, tokio::spawn(Arc::clone(self).open(at))).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(_)) => Err(StoreError::unknown_request()), // the runtime ends
@@ -117,7 +117,7 @@ impl Dialer {
 
     /// Opens a session, and goes on with that although nobody may wait for it any more, for as long
     /// as the server answers others.
-    async fn open(self: Arc<Self>, at: usize) -> Result<Dialed, StoreError> {
+    async fn open(self: Arc<Self>, at: usize) -> Result<(Dialed, Driver), StoreError> {
         let limit = self.settings.connect_timeout();
         let mut opening = std::pin::pin!(self.log_in(at));
         let mut overdue = None;
@@ -153,7 +153,7 @@ impl Dialer {
         }
     }
 
-    async fn log_in(&self, at: usize) -> Result<Dialed, StoreError> {
+    async fn log_in(&self, at: usize) -> Result<(Dialed, Driver), StoreError> {
         let Place { server, tls, .. } = &self.servers[at];
         let name = server.to_string();
         let config = self.config(server, tls.is_some()).await?;
@@ -180,7 +180,7 @@ impl Dialer {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, text));
             }
         };
-        Ok(Dialed { client, driver, server: name, at, is_direct })
+        Ok((Dialed { client, server: name, at, is_direct }, driver))
     }
 
     async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {

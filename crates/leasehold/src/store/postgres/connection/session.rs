@@ -7,9 +7,9 @@ use leasehold_core::model::Times;
 use sha1_smol::Sha1;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row, Statement};
+use tokio_postgres::{Error, Row, Statement};
 
-use super::dial::{Dialed, listen};
+use super::dial::{Dialed, Driver, listen};
 use super::value::{Value, literal};
 use crate::mutex::Mutex;
 
@@ -19,15 +19,10 @@ const PLANNED: &str = "set_config('enable_seqscan', 'off', true)";
 
 /// One session that carries requests.
 pub(super) struct Session {
-    pub(super) client: Client,
-    pub(super) server: String,
+    pub(super) dialed: Dialed,
     schema: String,
-    /// The place of its server among those of the dialer.
-    pub(super) at: usize,
-    /// Whether nobody is in between who could give the session to another client.
-    pub(super) is_direct: bool,
-    /// Whether its server was asked what it may have forgotten.
-    pub(super) is_asked: bool,
+    /// The condition of all grants; empty until the server was asked what it may have forgotten.
+    pub(super) may_grant: Mutex<String>,
     /// What the server has prepared. The driver's names are numbers, which are unique only in a
     /// session of this store alone.
     prepared: Mutex<HashMap<String, Statement>>,
@@ -37,11 +32,16 @@ pub(super) struct Session {
 
 impl Session {
     /// A session, which is driven from now on.
-    pub(super) fn begin(dialed: Dialed, schema: &str) -> Self {
-        let Dialed { client, mut driver, server, at, is_direct } = dialed;
+    pub(super) fn begin((dialed, mut driver): (Dialed, Driver), schema: &str) -> Self {
         tokio::spawn(async move { listen(&mut driver, |_, _| {}).await });
-        let (schema, prepared, shared) = (schema.to_owned(), Mutex::default(), Mutex::default());
-        Self { client, server, schema, at, is_direct, is_asked: false, prepared, shared }
+        let (prepared, shared, may_grant) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { dialed, schema: schema.to_owned(), may_grant, prepared, shared }
+    }
+
+    /// Sets the condition of all grants.
+    pub(super) fn allow(&self, may_grant: String) {
+        *self.may_grant.lock() = may_grant;
+        self.prepared.lock().clear();
     }
 
     /// The text of a statement, with the name of the schema, and the model's numbers.
@@ -49,8 +49,9 @@ impl Session {
         let Times { ask_ms, grace_ms, queue_ms, window_ms, .. } = Times::USUAL;
         // A session of this store alone has this setting already.
         let set = ", set_config('synchronous_commit', 'on', true)";
-        let sql = if self.is_direct { sql.replace(set, "") } else { sql.to_owned() };
-        sql.replace("leasehold.", &format!("{}.", self.schema))
+        let sql = if self.dialed.is_direct { sql.replace(set, "") } else { sql.to_owned() };
+        sql.replace("MAY_GRANT", &self.may_grant.lock())
+            .replace("leasehold.", &format!("{}.", self.schema))
             .replace("ASK_MS", &ask_ms.to_string())
             .replace("CAPACITY", &LOCK_CAPACITY.to_string())
             .replace("GRACE_MS", &grace_ms.to_string())
@@ -60,12 +61,12 @@ impl Session {
 
     /// Sends one statement in one flight, so that another one can follow it at once.
     pub(super) async fn once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
-        self.client.query_typed(&self.text(sql), values).await
+        self.dialed.client.query_typed(&self.text(sql), values).await
     }
 
     /// Sends one statement, which the server prepares if it can.
     pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
-        if !self.is_direct {
+        if !self.dialed.is_direct {
             return self.execute(sql, values).await;
         }
         let known = self.prepared.lock().get(sql).cloned();
@@ -73,13 +74,13 @@ impl Session {
             Some(prepared) => prepared,
             None => {
                 let types: Vec<Type> = values.iter().map(|(_, of)| of.clone()).collect();
-                let prepared = self.client.prepare_typed(&self.text(sql), &types).await?;
+                let prepared = self.dialed.client.prepare_typed(&self.text(sql), &types).await?;
                 self.prepared.lock().insert(sql.to_owned(), prepared.clone());
                 prepared
             }
         };
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|(value, _)| *value).collect();
-        self.client.query(&prepared, &values).await
+        self.dialed.client.query(&prepared, &values).await
     }
 
     /// Sends one statement through a pooler, by a name that is a hash of its text. So whatever
@@ -90,7 +91,7 @@ impl Session {
         let name = || format!("lh_{}", Sha1::from(self.text(sql)).digest());
         let name = self.shared.lock().entry(sql.to_owned()).or_insert_with(name).clone();
         let execute = format!("EXECUTE {name}({literals}{PLANNED})");
-        let done = self.client.query_typed(&execute, &[]).await;
+        let done = self.dialed.client.query_typed(&execute, &[]).await;
         // If nothing was executed, it is sent as it is, behind what helps the next time.
         let help = match done.as_ref().err().and_then(Error::code) {
             Some(&SqlState::INVALID_SQL_STATEMENT_NAME) => {
@@ -102,7 +103,7 @@ impl Session {
             _ => return done,
         };
         // Others may have done it. They are no single flight: a cancel request ends only one.
-        let _ = self.client.batch_execute(&help).await;
+        let _ = self.dialed.client.batch_execute(&help).await;
         self.once(sql, values).await
     }
 }

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
-use super::boot::Boot;
-use super::dial::Dialer;
+use super::boot::{self, Boot};
+use super::dial::{Dialed, Dialer};
 use super::error;
 use super::session::Session;
 use super::value::Value;
@@ -62,7 +62,7 @@ impl Sessions {
         let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout()).sum();
         let patient = Self { timeout: opening + self.timeout, ..self.clone() };
         let taken = patient.take().await?;
-        let is_direct = taken.session()?.is_direct;
+        let is_direct = taken.session()?.dialed.is_direct;
         taken.give_back();
         Ok(is_direct)
     }
@@ -70,22 +70,21 @@ impl Sessions {
     /// A session for one caller. Callers are served in the order in which they come.
     pub(crate) async fn take(&self) -> Result<Taken, StoreError> {
         let give_up = Instant::now() + self.timeout;
-        let Ok(taken) = timeout_at(give_up, self.rested_or_new(give_up)).await else {
+        let taken = timeout_at(give_up, self.rested_or_new(give_up)).await.map_err(|_| {
             let text = format!("no session was free or opened within {:?}", self.timeout);
-            return Err(StoreError::new(StoreErrorKind::Timeout, text));
-        };
-        let mut taken = taken?;
-        if !taken.session()?.is_asked {
+            StoreError::new(StoreErrorKind::Timeout, text)
+        })??;
+        if taken.session()?.may_grant.lock().is_empty() {
             match self.boot.ask(&taken, Some(Duration::ZERO)).await {
                 // A later step reports this.
                 Err(error)
                     if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied =>
                 {
                     taken.batch("ROLLBACK").await?;
+                    taken.session()?.allow(boot::ASKS.to_owned());
                 }
                 asked => asked?,
             }
-            taken.seat.iter_mut().for_each(|(session, _)| session.is_asked = true);
         }
         Ok(taken)
     }
@@ -95,7 +94,7 @@ impl Sessions {
         let place = place.map_err(|_| StoreError::unknown_request())?; // it is never closed
         let (of, rested) = (self.clone(), || self.shared.resting.lock().pop());
         while let Some((session, _)) = rested() {
-            if !session.client.is_closed() {
+            if !session.dialed.client.is_closed() {
                 return Ok(Taken { seat: Some((session, place)), of, give_up });
             }
         }
@@ -164,7 +163,7 @@ impl Shared {
 
     /// Waits until a session that was given up can be used again, or has ended.
     async fn see_off(&self, session: Session, limit: Duration) {
-        let Session { client, at, is_direct, .. } = &session;
+        let Dialed { client, at, is_direct, .. } = &session.dialed;
         let is_well = {
             let mut answer = std::pin::pin!(client.batch_execute("ROLLBACK"));
             // A session of this store alone has a timeout in the server, which ends all but a
@@ -196,18 +195,18 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn session(&self) -> Result<&Session, StoreError> {
+    pub(super) fn session(&self) -> Result<&Session, StoreError> {
         self.seat.as_ref().map(|(session, _)| session).ok_or_else(StoreError::unknown_request)
     }
 
     /// The server of the session, as messages name it.
     pub(crate) fn server(&self) -> &str {
-        self.seat.as_ref().map_or("", |(session, _)| &session.server)
+        self.seat.as_ref().map_or("", |(session, _)| &session.dialed.server)
     }
 
     /// Sends statements without values, as one request.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.within_limit(self.session()?.client.batch_execute(sql)).await
+        self.within_limit(self.session()?.dialed.client.batch_execute(sql)).await
     }
 
     /// Sends one statement. The schema is called `leasehold` there.

@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 use crate::background;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
-use crate::store::postgres::connection::dial::{Dialed, Dialer, listen};
+use crate::store::postgres::connection::dial::{Dialed, Dialer, Driver, listen};
 use crate::store::postgres::options::PostgresOptions;
 
 /// How long the session stays open after the last waiter: 10 s.
@@ -114,11 +114,10 @@ impl Hub {
             background::spawn(&SystemClock::new(), Box::pin(serve(Arc::downgrade(self))))?;
         }
         self.changed.notify_one();
-        let is_known = |heard: &Heard| {
+        let known = heard.wait_for(|heard| {
             heard.is_silent || heard.channels.contains(channel) || heard.failures > before
-        };
-        let heard = heard.wait_for(|heard| is_known(heard)).await;
-        let heard = heard.map_err(|_| StoreError::unknown_request())?; // this has the sender
+        });
+        let heard = known.await.map_err(|_| StoreError::unknown_request())?; // this has the sender
         match &heard.failure {
             Some(failure) if heard.failures > before => Err(failure.clone()),
             _ => Ok(!heard.is_silent),
@@ -147,15 +146,15 @@ impl Hub {
     }
 
     /// Listens on a session until nobody needs it, or it fails.
-    async fn hear(&self, Dialed { client, mut driver, at, .. }: Dialed, is_again: bool) {
+    async fn hear(&self, dialed: Dialed, mut driver: Driver, is_again: bool) {
         let hearing =
             listen(&mut driver, |channel, payload| self.pass_on(Some((channel, payload))));
         let asking = async {
-            self.ask(&client, is_again).await;
+            self.ask(&dialed.client, is_again).await;
             // Another session is opened once the server has ended this one, or answers nobody.
-            let mut answer = std::pin::pin!(client.batch_execute(""));
+            let mut answer = std::pin::pin!(dialed.client.batch_execute(""));
             while timeout(self.limit, answer.as_mut()).await.is_err()
-                && self.dialer.is_answering(at).await
+                && self.dialer.is_answering(dialed.at).await
             {}
         };
         tokio::select! {
@@ -202,9 +201,9 @@ async fn serve(hub: Weak<Hub>) {
             return;
         }
         match hub.dialer.dial().await {
-            Ok(dialed) if dialed.is_direct => {
+            Ok((dialed, driver)) if dialed.is_direct => {
                 backoff.reset();
-                hub.hear(dialed, is_again).await;
+                hub.hear(dialed, driver, is_again).await;
             }
             Ok(_) => return hub.heard.send_modify(|heard| heard.is_silent = true),
             Err(failure) => hub.heard.send_modify(|heard| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Addressed, BoxFuture, ClientId, LockName, Message, StoreError, StoreErrorKind,
+    Addressed, BoxFuture, ClientId, InvalidInput, LockName, Message, StoreError, StoreErrorKind,
 };
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -38,11 +38,8 @@ pub(crate) struct Inboxes {
 }
 
 impl Inboxes {
-    pub(crate) fn new(
-        settings: &PostgresOptions,
-        sessions: Sessions,
-    ) -> Result<Self, leasehold_core::InvalidInput> {
-        Ok(Self { sessions, hub: Hub::new(settings)? })
+    pub(crate) fn new(options: &PostgresOptions, sessions: Sessions) -> Result<Self, InvalidInput> {
+        Ok(Self { sessions, hub: Hub::new(options)? })
     }
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
@@ -71,11 +68,8 @@ impl Inboxes {
         let channel = message::news(&self.sessions.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };
-        Ok(self
-            .hub
-            .listen(&channel)
-            .await?
-            .then(|| Box::new(subscription) as Box<dyn Subscription>))
+        let is_heard = self.hub.listen(&channel).await?;
+        Ok(is_heard.then(|| Box::new(subscription) as Box<dyn Subscription>))
     }
 
     /// Sends clients the messages of a step that is committed: in a separate transaction, because

@@ -38,12 +38,11 @@ struct Asked {
 }
 
 impl Bundles {
-    pub(super) fn new(sessions: &Sessions, parts: &str, grants: bool, may_repeat: bool) -> Self {
+    pub(super) fn new(sessions: &Sessions, parts: &str, may_repeat: bool) -> Self {
         let without = |word: &str, text: &str| -> String {
             text.split_inclusive('\n').filter(|line| !line.contains(word)).collect()
         };
-        let unused = if grants && sessions.boot.is_guarded { "--" } else { "leasehold.boot" };
-        let (mut many, mut parts) = (without(unused, &without("--", FRAME)), parts);
+        let (mut many, mut parts) = (without("--", FRAME), parts);
         for word in ["RETURNING", "FOR", "WHERE", "SET"] {
             let (before, part) = parts.rsplit_once(&format!("\n{word} ")).unwrap_or_default();
             many = many.replace(&format!("<{word}>"), part.trim_end());

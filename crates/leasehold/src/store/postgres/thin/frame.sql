@@ -21,5 +21,4 @@ CROSS JOIN LATERAL (
   SELECT n.name, n.epoch FROM leasehold.lease AS n WHERE n.name = k.name COLLATE "C" AND <WHERE>
   ORDER BY n.epoch DESC LIMIT 1 FOR <FOR> SKIP LOCKED) AS n
 WHERE l.name = n.name AND l.epoch = n.epoch
-AND c.now_us >= (SELECT grants_from_us FROM leasehold.boot WHERE one AND made_in = tableoid)
 RETURNING c.now_us, k.at, <RETURNING>

@@ -15,7 +15,7 @@ SET epoch = l.epoch + (l.turn >= 63)::int, turn = (l.turn + 1) & 63,
   queue = nullif(l.queue[2:], '{}')
 WHERE starts_with(substr(n.hold, 3), k.own) AND n.record IS NULL AND n.used_until_us > c.now_us
   AND split_part(n.queue[1], ' ', 6) = '*'
-  AND split_part(n.queue[1], ' ', 4)::bigint + (ASK_MS + WINDOW_MS) >= c.now_us / 1000
+  AND split_part(n.queue[1], ' ', 4)::bigint + (ASK_MS + WINDOW_MS) >= c.now_us / 1000 AND MAY_GRANT
 FOR UPDATE
 RETURNING pg_notify('lh_' || split_part(substr(l.hold, 3), '-', 1), concat_ws(' ', 'granted',
     split_part(split_part(l.hold, ' ', 2), '-', 2), (l.fence - 1577836800000000) << 12, c.now_us)),

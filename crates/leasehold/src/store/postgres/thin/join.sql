@@ -1,6 +1,5 @@
 -- Joins the queue of a name that somebody holds. Parameters: the name; the request; the attempt and
--- a space; whether `boot` is asked. Returns the place, how many are ahead, and for how many
--- milliseconds the hold lasts.
+-- a space. Returns the place, how many are ahead, and for how many milliseconds the hold lasts.
 --
 -- The key of the row is not locked, so nobody waits for a fenced transaction. The commit need not
 -- wait for the disk: a waiter that is forgotten asks again. It leaves to a general step a hold that
@@ -21,7 +20,6 @@ WHERE l.name = $1
   AND l.fence IS DISTINCT FROM (SELECT r.fence FROM leasehold.released AS r WHERE r.name = $1)
   AND (l.queue IS NULL OR strpos(array_to_string(l.queue, ' '), $3) = 0
     AND split_part(l.queue[cardinality(l.queue)], ' ', 3)::bigint >= c.now_us / 1000)
-  AND (NOT $4 OR c.now_us >= (
-    SELECT b.grants_from_us FROM leasehold.boot AS b WHERE b.one AND b.made_in = b.tableoid))
+  AND MAY_GRANT
 RETURNING c.now_us, l.counter, cardinality(l.queue) - 1,
   l.used_until_us / 1000 - GRACE_MS - c.now_us / 1000, set_config('synchronous_commit', 'off', true)

@@ -44,13 +44,13 @@ pub(crate) struct Thin {
 
 impl Thin {
     pub(crate) fn new(sessions: Sessions) -> Self {
-        let of = |text, grants, repeats| Arc::new(Bundles::new(&sessions, text, grants, repeats));
+        let of = |text, may_repeat| Arc::new(Bundles::new(&sessions, text, may_repeat));
         Self {
-            takes: of(include_str!("take.sql"), true, true),
-            shares: of(include_str!("share.sql"), true, true),
-            keeps: of(include_str!("keep.sql"), false, true),
-            ends: of(include_str!("end.sql"), false, false),
-            hand_overs: of(include_str!("hand_over.sql"), true, false),
+            takes: of(include_str!("take.sql"), true),
+            shares: of(include_str!("share.sql"), true),
+            keeps: of(include_str!("keep.sql"), true),
+            ends: of(include_str!("end.sql"), false),
+            hand_overs: of(include_str!("hand_over.sql"), false),
             awaited: Mutex::default(),
             sessions,
         }
@@ -82,8 +82,8 @@ impl Thin {
     }
 
     async fn join(&self, name: &LockName, words: &str, id: HolderId) -> Tried {
-        let (own, is_guarded) = (own(id), self.sessions.boot.is_guarded);
-        let values = values![TEXT name.as_str(), TEXT words, TEXT own, BOOL is_guarded];
+        let own = own(id);
+        let values = values![TEXT name.as_str(), TEXT words, TEXT own];
         let rows = self.sessions.take().await?.attempt(JOIN, true, &values).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let left = Duration::from_millis(positive(row.get(3))?).min(ASK_INTERVAL);

@@ -7,6 +7,6 @@ SET epoch = l.epoch + (l.turn >= 63)::int, turn = (l.turn + 1) & 63,
   hold = 's 0 CAPACITY', record = NULL,
   queue = ARRAY[concat('shares ', c.now_us / 1000 + k.ms, ' ',
     greatest(l.counter + 1, c.now_us + k.at), ' ', k.own, k.what)]
-WHERE n.free_from_us <= c.now_us
+WHERE n.free_from_us <= c.now_us AND MAY_GRANT
 FOR UPDATE
 RETURNING l.counter, set_config('synchronous_commit', 'on', true)
