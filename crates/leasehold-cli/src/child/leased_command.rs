@@ -140,15 +140,19 @@ impl<'a> LeasedCommand<'a> {
                 signal = self.connection.signals.next() => self.pass_on(signal).await,
                 () = sleep_until(self.watch.due()) => match self.watch.check(CLOCK.now()) {
                     Advice::Wake => self.link.wake(),
-                    Advice::Replace => {
-                        self.note_ending(EndReason::Overdue);
-                        return self.link.replace_guardian(&self.name).await;
-                    }
-                    // It is stopped or hangs, and has not ended the command in time.
-                    Advice::Finish => return self.link.replace_guardian(&self.name).await,
+                    advice => return self.replace_guardian(advice).await,
                 },
             }
         }
+    }
+
+    /// Ends the command in place of a guardian that is stopped or hangs.
+    async fn replace_guardian(&mut self, advice: Advice) {
+        if advice == Advice::Replace {
+            self.note_ending(EndReason::Overdue);
+        }
+        self.link.replace_guardian(&self.name).await;
+        self.how = Some(CommandEnd::Signaled(Signal::KILL.as_raw()));
     }
 
     async fn note_loss(&mut self, reason: LossReason) {

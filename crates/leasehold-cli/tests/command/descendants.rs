@@ -5,7 +5,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 
-use crate::harness::{Background, PROGRAM, Place, children, ended, is_gone, until};
+use crate::harness::{Background, PROGRAM, Place, children, ended, is_gone, pid, until};
 
 /// Notes the time again and again in this file, and ignores TERM.
 const BEAT: &str =
@@ -24,10 +24,6 @@ fn beating(place: &Place, options: &[&str], script: &str) -> (Background, Pid) {
     let beating = pid(&holder.line());
     until("it beats", || place.path("beats").exists());
     (holder, beating)
-}
-
-fn pid(line: &str) -> Pid {
-    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
 }
 
 fn guardian(holder: &Background) -> Pid {
@@ -226,22 +222,7 @@ fn what_has_made_its_own_session_stays() {
 }
 
 #[test]
-fn children_that_leasehold_had_before_it_was_leasehold_are_left_alone() {
-    let place = Place::on_file();
-    let script = format!(
-        "sleep 1000 >&- 2>&- & echo $!; exec {PROGRAM} run x -- sh -c 'echo $$; exec sleep 1000'"
-    );
-    let mut holder = Background::start(place.program("sh", &["-c", &script]));
-    let (stranger, command) = (pid(&holder.line()), pid(&holder.line()));
-    let guardian = children(holder.pid()).into_iter().find(|child| *child != stranger).unwrap();
-    kill_process(guardian, Signal::KILL).unwrap();
-    holder.end().assert_failed(137, "guardian");
-    assert!(is_gone(command) && !is_gone(stranger));
-    kill_process(stranger, Signal::KILL).unwrap();
-}
-
-#[test]
-fn what_is_in_the_commands_group_ends_also_if_leasehold_had_a_child_before() {
+fn what_is_in_the_commands_group_ends_and_a_child_that_leasehold_had_before_stays() {
     let place = Place::on_file();
     let command = "echo $$; sleep 1000 >&- 2>&- & echo $!; wait";
     let script =
@@ -312,4 +293,20 @@ fn what_another_user_leaves_behind_is_waited_for() {
     place.end(&["run", "x", "-n", "-q", "--", "true"]).assert_silent(75);
     kill_process(left, Signal::KILL).unwrap();
     holder.end().assert_silent(0);
+}
+
+#[test]
+fn a_guardian_that_hangs_while_it_ends_the_command_is_replaced_and_not_said_to_be_killed() {
+    let place = Place::on_file();
+    let script = "exec 2>&-; trap 'echo told' TERM USR1; echo $$; while :; do sleep 0.02; done";
+    let mut holder = Background::start(place.shell("x", &["--kill-after", "1s"], script));
+    let command = pid(&holder.line());
+    // It passes the second signal on after it has reported that it ends the command.
+    for signal in [Signal::TERM, Signal::USR1] {
+        holder.signal(signal);
+        assert_eq!(holder.line(), "told");
+    }
+    hold_still(guardian(&holder));
+    holder.end().assert_failed(137, "leasehold: the command was ended by SIGKILL");
+    assert!(is_gone(command));
 }

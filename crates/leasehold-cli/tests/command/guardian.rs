@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::harness::{Background, PROGRAM, Place, children, group_is_gone, is_gone, until};
+use crate::harness::{Background, PROGRAM, Place, children, group_is_gone, is_gone, pid, until};
 
 /// Notes the time again and again, and ignores TERM. So does its child, in the same group.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
@@ -17,7 +17,7 @@ const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
 const PATIENT: &str = "echo $$; exec sleep 1000";
 
 fn group(running: &mut Background) -> Pid {
-    Pid::from_raw(running.line().parse().unwrap()).unwrap()
+    pid(&running.line())
 }
 
 /// The last time a command noted that it was running, in nanoseconds since 1970.
@@ -252,8 +252,8 @@ fn the_guardians_command_line_has_no_url(place: &Place) {
     let mut holder = Background::start(place.shell("x", &["--store", &place.url], PATIENT));
     let command = group(&mut holder);
     let guardian = children(holder.pid())[0];
-    for pid in [guardian, command] {
-        let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+    for process in [guardian, command] {
+        let path = format!("/proc/{}/cmdline", process.as_raw_nonzero());
         let shown = std::fs::read_to_string(path).unwrap();
         assert!(!shown.contains(&place.url), "{shown:?}");
     }

@@ -319,6 +319,11 @@ fn line(stream: &mut impl Read) -> String {
     String::from_utf8(line).unwrap()
 }
 
+/// The process that a line names.
+pub(crate) fn pid(line: &str) -> Pid {
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
 pub(crate) fn group_is_gone(group: Pid) -> bool {
     test_kill_process_group(group).is_err()
 }

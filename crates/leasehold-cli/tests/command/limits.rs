@@ -1,8 +1,8 @@
 //! Limits mean what they say: how long a command may run, and how it is ended.
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
-use crate::harness::{Background, Place, ended, group_is_gone};
+use crate::harness::{Background, Place, ended, group_is_gone, pid};
 
 /// Ignores TERM, prints its process id, and does not end.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
@@ -34,14 +34,14 @@ fn what_ignores_the_end_of_its_time_is_killed_and_then_the_lock_is_free(place: &
         let options = ["--max-hold", "1s", "--kill-after", "100ms", "--on-lost", on_lost];
         let ended = ended(place.shell("x", &options, STUBBORN));
         ended.assert_failed(76, "--max-hold 1s is over");
-        assert!(group_is_gone(group(&ended.stdout)), "{on_lost}");
+        assert!(group_is_gone(pid(&ended.stdout)), "{on_lost}");
         assert_eq!(place.token("x"), None, "{on_lost}");
     }
 }
 
 fn a_command_that_ignores_a_term_that_leasehold_was_sent_is_killed(place: &Place) {
     let mut running = Background::start(place.shell("x", &["--kill-after", "100ms"], STUBBORN));
-    let group = group(&running.line());
+    let group = pid(&running.line());
     running.signal(Signal::TERM);
     running.end().assert_failed(137, "ignored SIGTERM for 100ms, and was ended by SIGKILL");
     assert!(group_is_gone(group));
@@ -71,8 +71,4 @@ fn what_a_command_leaves_behind_is_told_of_before_it_is_ended(place: &Place) {
     assert!(lines[0].contains("x: waits up to"), "{left:?}");
     assert!(lines[1].contains("x: what the command left behind is being ended"), "{left:?}");
     assert_eq!(place.token("x"), None);
-}
-
-fn group(line: &str) -> Pid {
-    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
 }

@@ -244,10 +244,7 @@ impl Supervisor {
 
     /// Whether no process was asked to end yet.
     fn is_undisturbed(&self) -> bool {
-        match self.phase {
-            Phase::Running | Phase::Draining { .. } => true,
-            Phase::Stopping { .. } | Phase::Killed { .. } => false,
-        }
+        matches!(self.phase, Phase::Running | Phase::Draining { .. })
     }
 
     /// Asks all processes to end, or kills them. A renewal that comes now is too late.
