@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::model::{self, Hold, Outcome, Record, Rules, State, Times};
 use leasehold_core::{
     Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Mode, Now,
-    PassedOn, Reply, Request, Status, Take,
+    PassedOn, Place, Reply, Request, Status, Take,
 };
 use proptest::prelude::*;
 
@@ -99,6 +99,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+#[derive(Default)]
 pub(super) struct History {
     record: Record,
     counter: u64,
@@ -121,16 +122,6 @@ fn last_of<T: Copy>(known: &[(HolderId, T)], id: HolderId) -> Option<T> {
 }
 
 impl History {
-    pub(super) fn new() -> Self {
-        Self {
-            record: Record::default(),
-            counter: 0,
-            places: Vec::new(),
-            tokens: Vec::new(),
-            kind: 0,
-        }
-    }
-
     /// Locks, readers beside writers, permits, or all of them.
     fn mode(&self, client: u8) -> Mode {
         let permits = |count, capacity| Mode::Permits { count, capacity };
@@ -332,17 +323,14 @@ impl History {
 
 /// Times in replies may differ a little.
 fn is_same(ours: &Reply, theirs: &Reply) -> bool {
-    let is_near = |ours: Duration, theirs: Duration| {
-        ours.abs_diff(theirs) < Duration::from_millis(TOLERANCE_MS) //
-    };
+    let tolerance = Duration::from_millis(TOLERANCE_MS);
+    let is_near = |ours: Duration, theirs: Duration| ours.abs_diff(theirs) < tolerance;
     match (ours, theirs) {
         (Reply::Busy { retry_after: ours }, Reply::Busy { retry_after: theirs }) => {
             is_near(*ours, *theirs)
         }
         (Reply::Queued(ours), Reply::Queued(theirs)) => {
-            let timeless = |place: &leasehold_core::Place| {
-                (place.sequence, place.ahead, place.other_capacity) //
-            };
+            let timeless = |it: &Place| (it.sequence, it.ahead, it.other_capacity);
             timeless(ours) == timeless(theirs) && is_near(ours.retry_after, theirs.retry_after)
         }
         (Reply::Status(ours), Reply::Status(theirs)) => shown(ours) == shown(theirs),
@@ -353,13 +341,8 @@ fn is_same(ours: &Reply, theirs: &Reply) -> bool {
 /// What a status shows, but for times.
 fn shown(status: &Status) -> String {
     let holders = status.holders.iter().map(|holder| {
-        format!(
-            "{:?} {:?} {:?} {:?}",
-            (holder.id, holder.mode),
-            holder.state,
-            holder.token,
-            holder.info
-        )
+        let (id, mode) = (holder.id, holder.mode);
+        format!("{:?}", (id, mode, holder.state, holder.token, &holder.info))
     });
     let mut holders: Vec<_> = holders.collect();
     holders.sort_unstable();
