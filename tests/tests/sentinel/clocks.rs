@@ -25,34 +25,33 @@ async fn client(fleet: &SentinelFleet, options: &str) -> Client {
     connect(format!("{}?{options}", fleet.url())).await
 }
 
-/// Takes a free lock, without renewals.
-async fn take(client: &Client) -> Guard {
-    let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
-    lock.acquire_within(PATIENCE).await.unwrap()
-}
-
-/// Hands over to the other server while the lock is held, and takes the lock there as soon as
-/// possible. Returns the earlier holder and the present one.
-async fn taken_after_a_hand_over(fleet: &SentinelFleet, options: &str) -> (Guard, Guard) {
+/// Hands over to the other server while the lock is held, without renewals, and takes the lock there
+/// as soon as possible. Returns the earlier holder and the present one.
+async fn taken_after_a_hand_over(
+    fleet: &SentinelFleet,
+    options: &str,
+    ttl: Duration,
+) -> (Guard, Guard) {
     let (one, two) = (client(fleet, options).await, client(fleet, options).await);
-    let first = take(&one).await;
+    let lock = |client: &Client| client.mutex("a").ttl(ttl).renewal(Renewal::Off);
+    let first = lock(&one).acquire_within(PATIENCE).await.unwrap();
     retry(async || fleet.servers().wait_in_sync()).await;
     fleet.servers().hand_over(1).unwrap();
-    let lock = two.mutex("a").ttl(TTL).renewal(Renewal::Off);
-    (first, free_soon(&lock).await)
+    (first, free_soon(&lock(&two)).await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d19_a_clock_that_is_less_than_half_a_second_ahead_makes_no_second_holder() {
-    let (first, second) = taken_after_a_hand_over(&apart(0.4), "").await;
+    let (first, second) = taken_after_a_hand_over(&apart(0.4), "", TTL).await;
     assert!(!first.is_held(), "two hold");
     assert!(second.token() > first.token());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d19_a_clock_that_is_ahead_by_more_than_half_a_second_makes_two_holders() {
+    let ttl = Duration::from_secs(60); // the second is granted after 3 s
     for policy in ["replicas=none", "replicas=all"] {
-        let (first, second) = taken_after_a_hand_over(&apart(5.0), policy).await;
+        let (first, second) = taken_after_a_hand_over(&apart(57.0), policy, ttl).await;
         assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
         assert!(second.token() > first.token(), "but not the order of tokens");
     }
@@ -64,7 +63,7 @@ async fn d19_with_a_quarantine_a_clock_that_is_ahead_makes_no_second_holder() {
     let options = "quarantine=8s";
     let operator = client(&fleet, options).await;
     operator.admin().end_quarantine().await.unwrap();
-    let (first, second) = taken_after_a_hand_over(&fleet, options).await;
+    let (first, second) = taken_after_a_hand_over(&fleet, options, TTL).await;
     assert!(!first.is_held(), "two hold");
     assert!(second.token() > first.token());
 }
