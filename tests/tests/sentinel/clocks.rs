@@ -25,8 +25,8 @@ async fn client(fleet: &SentinelFleet, options: &str) -> Client {
     connect(format!("{}?{options}", fleet.url())).await
 }
 
-/// Hands over to the other server while the lock is held, without renewals, and takes the lock there
-/// as soon as possible. Returns the earlier holder and the present one.
+/// Hands over to the other server while the lock is held, without renewals, and takes the lock
+/// there as soon as possible. Returns the earlier holder and the present one.
 async fn taken_after_a_hand_over(
     fleet: &SentinelFleet,
     options: &str,
