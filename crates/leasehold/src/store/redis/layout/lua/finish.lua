@@ -11,7 +11,7 @@ local function finish(gate, value, request, counter, prefix, stays)
   local attempt, state, _, holder, first, second = match(request, '^%S+'), read(gate, value)
   if state == 'd' then return 'x' end
   local held = holder == attempt
-  local ended = held or leave(gate, request) == 1
+  local ended = leave(gate, request) == 1 or held
   if held and closes == '1' then call('DEL', gate) end
   if closes == '1' then close(gate, attempt) end
   if held and state ~= 'r' and first ~= '' and done > 0 then

@@ -106,10 +106,12 @@ local function join()
   local is_again = call('ZADD', queue, 'NX', place, request) == 0
   if is_again then place = text(call('ZSCORE', queue, request)) end
   call('PEXPIRE', queue, 'QUEUE')
-  -- Otherwise its place says when it asked.
   if is_again or not is_new or tonumber(place) > now then
     call('HSET', gate .. ':w', attempt, now_ms)
     outlive(gate .. ':w', QUEUE)
+  else
+    -- Its place says when it asked, and not what an earlier queue or a shared hold has left.
+    call('HDEL', gate .. ':w', attempt)
   end
 end
 local is_open = left_ms == 0 and shut_us == 0
