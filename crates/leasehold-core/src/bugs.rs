@@ -85,8 +85,8 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
     (
         Bug::PublishMayFail,
-        "redis.pcall('PUBLISH', prefix .. match(attempt, '^%x+'), message)",
-        "redis.call('PUBLISH', prefix .. match(attempt, '^%x+'), message)",
+        "redis.pcall('PUBLISH', prefix .. sub(attempt, 1, 32), message)",
+        "redis.call('PUBLISH', prefix .. sub(attempt, 1, 32), message)",
     ),
     (
         Bug::ReleaseWithoutOwnerCheck,

@@ -63,16 +63,14 @@ impl Step<'_> {
     fn give_back(&mut self, caller: Option<&Take>) -> Option<u64> {
         let take = caller.filter(|_| self.rules.in_quarantine && !self.rules.held_back)?;
         let token = take.claim?.micros();
-        let id = take.request.id;
         let is_free = matches!(
             self.record.gate.as_ref().map(|gate| &gate.state),
             None | Some(State::Closed | State::Shared { .. })
         );
-        let is_alone = self.record.queue.values().all(|waiter| waiter.request.id == id);
-        if !is_free || !is_alone || !self.fits(take.request.mode) {
+        self.record.leave(take.request.id);
+        if !is_free || !self.record.queue.is_empty() || !self.fits(take.request.mode) {
             return None;
         }
-        self.record.leave(id);
         self.grant(&take.request, token, (millis(take.ttl), true));
         Some(token)
     }

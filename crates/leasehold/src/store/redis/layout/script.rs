@@ -33,8 +33,8 @@ macro_rules! shared {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("lua/", $name, ".lua")))),*] };
 }
 
-const SHARED: [(&str, &str); 12] = shared! {
-    "attempt", "boot", "clock", "counter", "finish", "gate", "guard", "plain/value",
+const SHARED: [(&str, &str); 13] = shared! {
+    "attempt", "boot", "clock", "counter", "finish", "gate", "guard", "lease", "plain/value",
     "redisson/lock", "serve", "share", "unguarded"
 };
 

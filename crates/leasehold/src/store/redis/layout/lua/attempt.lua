@@ -1,25 +1,26 @@
--- Waits and attempts that end.
+-- Waits, shares and attempts that end.
 
-local function leave(gate, request)
-  local waited = call('ZREM', gate .. ':q', request)
-  if waited == 1 then call('HDEL', gate .. ':w', match(request, '^%S+')) end
-  return waited
+-- Removes a request from the queue (:q) or from the shared holds (:h). Returns 1 if it was there.
+local function leave(gate, set, request)
+  local was_there = call('ZREM', gate .. set, request)
+  if was_there == 1 then call('HDEL', gate .. ':w', match(request, '^%S+')) end
+  return was_there
 end
 
--- Remembers that an attempt has ended. A quick release of another would leave nothing behind.
-local function close(gate, attempt)
-  local ended, value = gate .. ':x', call('GET', gate)
+-- Remembers that an attempt has ended. A quick release of another would leave nothing behind, so
+-- the gate changes, unless the caller writes it afterwards and gives no state.
+local function close(gate, attempt, state, value)
+  local ended = gate .. ':x'
   if not call('LPOS', ended, attempt) then
     call('RPUSH', ended, attempt)
     call('LTRIM', ended, -MAX_CLOSED, -1)
   end
   outlive(ended, CLOSED)
-  local state, life = value and sub(value, 1, 1) or 'x', call('PTTL', ended)
   if state == 'x' then
-    call('SET', gate, 'x', 'PX', life)
+    call('SET', gate, 'x', 'PX', call('PTTL', ended))
   elseif state == 'h' then
     call('SET', gate, 'w' .. sub(value, 2), 'PX', call('PTTL', gate) + GRACE)
   elseif state == 'k' then
-    call('PEXPIRE', gate, life, 'GT')
+    outlive(gate, call('PTTL', ended))
   end
 end

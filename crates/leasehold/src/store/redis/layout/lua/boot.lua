@@ -5,24 +5,16 @@
 -- second replication id is that of the other server. If the second id is empty, the server was not
 -- promoted, or has dropped its backlog since a promotion long ago. The first id cannot serve
 -- instead, because it also changes when the first replica connects.
-local function followed_id()
-  local id = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
-  return (string.gsub(id, '^0+$', ''))
-end
-
-local function begin(key, run, followed, at)
-  redis.call('HSET', key, 'run', run, 'followed', followed, 'since', string.format('%.0f', at))
-end
+local followed = string.match(redis.call('INFO', 'replication'), 'master_replid2:0*(%x*)') or ''
 
 local function quarantine_left(key, run, span)
-  local followed = followed_id()
   local boot = redis.call('HMGET', key, 'run', 'followed', 'since')
   local since = tonumber(boot[3] or '')
   local was_replica = followed ~= '' and followed ~= boot[2]
   -- If the stored beginning is in the future, the clock was set back. Then the quarantine begins
   -- again now.
   if boot[1] ~= run or was_replica or not (since and since <= now) then
-    begin(key, run, followed, now)
+    redis.call('HSET', key, 'run', run, 'followed', followed, 'since', now)
     return span
   end
   return math.max(since + span - now, 0)

@@ -13,7 +13,8 @@
 
 local run, span = ARGV[1], tonumber(ARGV[2])
 if ARGV[3] == 'end' then
-  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- it is over already
+  local since = math.max(now - SPAN_MAX, 0) -- it is over already
+  redis.call('HSET', KEYS[1], 'run', run, 'followed', followed, 'since', since)
   return 0
 end
 return quarantine_left(KEYS[1], run, span)

@@ -13,22 +13,21 @@ local names, stays = (#ARGV - 2) / 2, ARGV[#ARGV]
 local first = names == 1 and redis.pcall('GET', KEYS[1])
 if first == ARGV[1] and stays == '' then return redis.call('DEL', KEYS[1]) and '1' end
 local values = names > 1 and redis.call('MGET', unpack(KEYS, 1, names)) or { first }
-local replies, free, more = {}, {}, {}
+local replies, free = {}, {}
 for at = 1, names do
   if stays == '' and values[at] == ARGV[2 * at - 1] then
     free[#free + 1] = KEYS[at]
     replies[at] = '1'
-  else
-    more[#more + 1] = at
   end
 end
 if free[1] then redis.call('DEL', unpack(free)) end
-if not more[1] then return table.concat(replies) end
+if #free == names then return table.concat(replies) end
 if not KEYS[names + 1] then return '?' end
 --@include gate
 --@include finish
 
-for _, at in ipairs(more) do
-  replies[at] = finish(KEYS[at], values[at], ARGV[2 * at], KEYS[names + 1], ARGV[#ARGV - 1], stays)
+for at = 1, names do
+  replies[at] = replies[at]
+    or finish(KEYS[at], values[at], ARGV[2 * at], KEYS[names + 1], ARGV[#ARGV - 1], stays)
 end
 return table.concat(replies)

@@ -33,35 +33,21 @@ local now_ms, now_text = math.floor(now / 1000), time[1] .. sub('00000' .. time[
 -- words of its state. The state d is a value that is not ours.
 local function read(gate, value)
   value = value or redis.pcall('GET', gate)
-  if not value then return 'x' end
+  if not value then return 'x', value end
   if type(value) == 'table' then
     if sub(value.err, 1, 9) ~= 'WRONGTYPE' then error(value) end
-    return 'd'
+    return 'd', value.err
   end
   local state, holder, token = match(value, '^([hwr]) (%x+%-%d+) ?(%d*)')
   if holder then return state, value, holder, token end
   local first, second = match(value, '^s (%d+) (%d+)$')
   if not first then first, second = match(value, '^k (%d+) ?(.*)') end
   if first or value == 'x' then return sub(value, 1, 1), value, nil, first, second end
-  return 'd'
+  return 'd', value
 end
 
--- For how long the gate keeps others out (ms), by what `read` has returned.
-local function left(gate, state, holder, free)
-  if state == 'k' then return math.max(free - now_ms, 0) end
-  if not holder then return 0 end
-  return math.max(call('PTTL', gate) + 1 - (state == 'h' and 0 or GRACE), 0)
-end
-
--- A key lives for `life` (ms) at least.
+-- A key lives for `life` (ms) at least. Its end is written even if it stays: a client waits for
+-- replicas to acknowledge this write. A script without a write would count as acknowledged.
 local function outlive(key, life)
-  if call('PEXPIRE', key, life, 'GT') == 0 then call('PEXPIRE', key, life, 'NX') end
-end
-
--- The end of a gate moves, and never comes earlier. It is written even if it stays: a client waits
--- for replicas to acknowledge this write. A script without a write would count as acknowledged.
-local function prolong(gate, life)
-  if call('PEXPIRE', gate, life, 'GT') == 1 then return end
-  local at = call('PEXPIRETIME', gate)
-  if at > 0 then call('PEXPIREAT', gate, at) end
+  call('PEXPIRE', key, math.max(life, call('PTTL', key)))
 end

@@ -10,7 +10,7 @@
 local gate, attempt, at_once, prefix = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
 local state, value, holder, first, second = read(gate)
 if state == 'd' then return 'x' end
-if state == 'k' and match(second, '^%S*') == attempt and left(gate, state, holder, first) > 0 then
+if state == 'k' and match(second, '^%S*') == attempt and tonumber(first) > now_ms then
   serve(gate, KEYS[2], prefix, 0, 0)
   return '1'
 end
@@ -22,7 +22,7 @@ if held then
   local life = call('PTTL', gate) + (state == 'h' and GRACE or 0)
   call('SET', gate, 'r' .. sub(value, 2), 'PX', life)
 else
-  close(gate, attempt)
+  close(gate, attempt, state)
   outlive(gate .. ':x', deadline - now_ms) -- the share is not renewed any more
 end
 return '1'

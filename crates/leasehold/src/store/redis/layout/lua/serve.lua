@@ -5,10 +5,10 @@ local function settle(gate, used, capacity)
   local ended = call('PTTL', gate .. ':x')
   if used > 0 then
     local latest = call('ZRANGE', gate .. ':h', -1, -1, 'WITHSCORES')[2]
-    call('SET', gate, 's ' .. text(used) .. ' ' .. text(capacity), 'PX', latest - now_ms + GRACE)
+    call('SET', gate, 's ' .. used .. ' ' .. capacity, 'PX', latest - now_ms + GRACE)
   elseif call('EXISTS', gate .. ':q') == 1 then
     -- The next client to ask serves the queue.
-    call('SET', gate, 'k ' .. text(now_ms), 'PX', math.max(GRACE, ended))
+    call('SET', gate, 'k ' .. now_ms, 'PX', math.max(GRACE, ended))
   elseif ended > 0 then
     call('SET', gate, 'x', 'PX', ended)
   else
@@ -16,27 +16,24 @@ local function settle(gate, used, capacity)
   end
 end
 
--- Writes an exclusive hold. One that has to be claimed, or that somebody may wait for, ends by a
--- script.
-local function set_hold(gate, said, life, is_own)
-  -- While a slot moves, each command has one key.
-  if is_own and call('EXISTS', gate .. ':q') + call('EXISTS', gate .. ':x') == 0 then
-    call('SET', gate, 'h ' .. said, 'PX', life)
-  else
-    call('SET', gate, 'w ' .. said, 'PX', life + GRACE)
+-- Writes a hold. Returns what is shared then, of what capacity; nothing if the hold is exclusive.
+local function grant(gate, attempt, what, facts, token, life, is_own, used)
+  if what == '*' then
+    -- What has to be claimed, or what somebody may wait for, ends by a script. While a slot moves,
+    -- each command has one key.
+    local is_alone = is_own and call('EXISTS', gate .. ':q') + call('EXISTS', gate .. ':x') == 0
+    local said = (is_alone and 'h ' or 'w ') .. attempt .. ' ' .. token .. facts
+    call('SET', gate, said, 'PX', is_alone and life or life + GRACE)
+    return
   end
-end
-
--- Adds a shared hold. Returns what holds then, of what capacity.
-local function add_share(gate, request, token, life, used)
-  local attempt, weight, limit = match(request, '^(%S+) (%d+)/(%d+)')
+  local weight, limit = match(what, '(%d+)/(%d+)')
   -- What outlived the gate that it was written with does not count.
   if used == 0 then call('DEL', gate .. ':h') end
-  call('ZADD', gate .. ':h', now_ms + life, request)
+  local added = call('ZADD', gate .. ':h', now_ms + life, attempt .. ' ' .. what .. facts)
   call('HSET', gate .. ':w', attempt, token)
   outlive(gate .. ':h', life + GRACE)
   outlive(gate .. ':w', life + GRACE)
-  return used + weight, tonumber(limit)
+  return used + weight * added, tonumber(limit)
 end
 
 local function fits(what, used, capacity)
@@ -48,7 +45,7 @@ end
 -- Tells a client. A server that denies PUBLISH must not make the step fail: waiters then learn of
 -- it by asking.
 local function tell(prefix, attempt, message)
-  redis.pcall('PUBLISH', prefix .. match(attempt, '^%x+'), message)
+  redis.pcall('PUBLISH', prefix .. sub(attempt, 1, 32), message)
 end
 
 -- Grants the name to the first waiters. `own` is the request of the caller, if it takes: it gets
@@ -63,24 +60,17 @@ local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
     if not request then break end
     local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
     local again = call('HGET', asks, attempt)
-    local asked = again or math.floor(first[2] / 1000)
-    local is_there = is_own or asked + ASK + WINDOW >= now_ms
+    local is_there = is_own or (again or first[2] / 1000) + ASK + WINDOW >= now_ms
     if is_there and not fits(what, used, capacity) then break end
     call('ZREM', queue, request)
     if again then call('HDEL', asks, attempt) end
     if is_there then
-      local token = draw(counter, is_own and ballot)
-      local life = is_own and ttl or WINDOW
-      if is_own then
-        token_of_own = token
-      else
-        tell(prefix, attempt, 'G ' .. attempt .. ' ' .. token .. ' ' .. now_text)
-      end
-      if what == '*' then
-        set_hold(gate, attempt .. ' ' .. token .. facts, life, is_own)
-        return token_of_own
-      end
-      used, capacity = add_share(gate, request, token, life, used)
+      local token, life = draw(counter, is_own and ballot), is_own and ttl or WINDOW
+      token_of_own = is_own and token or token_of_own
+      local message = 'G ' .. attempt .. ' ' .. token .. ' ' .. now_text
+      if not is_own then tell(prefix, attempt, message) end
+      used, capacity = grant(gate, attempt, what, facts, token, life, is_own, used)
+      if not used then return token_of_own end
     end
   end
   settle(gate, used, capacity)

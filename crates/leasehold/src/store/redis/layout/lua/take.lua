@@ -13,6 +13,7 @@
 --@include guard
 --@include gate
 --@include counter
+--@include lease
 --@include attempt
 local gate, counter, request, ttl, place = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local prefix, queue, more = ARGV[4], KEYS[1] .. ':q', ARGV[5]
@@ -25,16 +26,14 @@ local is_try, is_new = place == '-', place == '-' or place == '0'
 if shut_us > 0 and not claim and (is_new or not call('ZSCORE', queue, request)) then
   return shut_us
 end
-if call('LPOS', gate .. ':x', attempt) then
-  leave(gate, request)
-  return 'C'
-end
+local refused = call('LPOS', gate .. ':x', attempt) and 'C'
 local once = match(more, 'o (%d+)')
 local done = once and call('GET', gate .. ':d')
 local next_in = done and match(done, '^%d+') + once - now_ms or 0
-if next_in > 0 then
-  leave(gate, request)
-  return table.concat({ 'D', text(next_in), now_text, done }, ' ')
+if next_in > 0 then refused = refused or 'D ' .. next_in .. ' ' .. now_text .. ' ' .. done end
+if refused then
+  leave(gate, ':q', request)
+  return refused
 end
 local state, value, holder, first, second = read(gate)
 if state == 'd' then return 'X' end
@@ -47,18 +46,16 @@ local is_ballot_too_high = is_too_far_ahead(counter, ballot or claim)
 if is_handed_out or holder == attempt then
   if state == 'r' then return 'R' end
   if is_handed_out and is_ballot_too_high then return 'V' end
-  if shut_us > 0 and not claim then return shut_us end
-  local token = first
-  if is_handed_out or token == '' then
-    token = draw(counter, ballot)
+  if is_handed_out then
+    close(gate, from, state, value)
+    state, first = 'w', ''
+  end
+  local token = first ~= '' and first or draw(counter, ballot)
+  if first == '' then
     call('SET', gate, state .. ' ' .. attempt .. ' ' .. token .. facts, 'KEEPTTL')
   end
-  leave(gate, request)
-  if is_handed_out then
-    close(gate, from)
-    state = 'w'
-  end
-  prolong(gate, ttl + (state == 'h' and 0 or GRACE))
+  leave(gate, ':q', request)
+  outlive(gate, ttl + (state == 'h' and 0 or GRACE))
   return 'G ' .. token
 end
 if state == 's' then
@@ -68,20 +65,19 @@ if state == 's' then
     extend_share(gate, request, ttl)
     return 'G ' .. (call('HGET', gate .. ':w', attempt) or draw(counter))
   end
-  local share
-  if from then share, deadline = share_of(gate, from) end
-  if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
+  local share, until_ms = share_of(gate, from)
+  if share and until_ms >= now_ms and match(share, '^%S+ (%S+)') == what then
     if call('LPOS', gate .. ':x', from) then return 'R' end
     if is_ballot_too_high then return 'V' end
     local token = draw(counter, ballot)
-    leave(gate, request)
-    if call('ZADD', gate .. ':h', deadline, request) == 0 then
+    leave(gate, ':q', request)
+    if call('ZADD', gate .. ':h', until_ms, request) == 0 then
       -- Its own earlier hold, which is over, still counted.
-      call('SET', gate, 's ' .. text(first - weight_of(request)) .. ' ' .. second, 'KEEPTTL')
+      call('SET', gate, 's ' .. first - match(what, '%d+') .. ' ' .. second, 'KEEPTTL')
     end
     call('HSET', gate .. ':w', attempt, token)
-    end_share(gate, share) -- last, since the keys go with their last entry
-    close(gate, from)
+    leave(gate, ':h', share) -- last, since the keys go with their last entry
+    close(gate, from, state)
     extend_share(gate, request, ttl)
     return 'G ' .. token
   end
@@ -106,12 +102,12 @@ local function join()
   local is_again = call('ZADD', queue, 'NX', place, request) == 0
   if is_again then place = text(call('ZSCORE', queue, request)) end
   call('PEXPIRE', queue, 'QUEUE')
-  if is_again or not is_new or tonumber(place) > now then
+  if place == now_text then
+    -- Its place says when it asked, and not what an earlier queue or a share has left.
+    call('HDEL', gate .. ':w', attempt)
+  else
     call('HSET', gate .. ':w', attempt, now_ms)
     outlive(gate .. ':w', QUEUE)
-  else
-    -- Its place says when it asked, and not what an earlier queue or a shared hold has left.
-    call('HDEL', gate .. ':w', attempt)
   end
 end
 local is_open = left_ms == 0 and shut_us == 0
@@ -121,22 +117,17 @@ if is_open or claim then
   local used, capacity = 0, tonumber(limit)
   if state == 's' then
     used, capacity = used_of(gate, first), tonumber(second)
-    if end_share(gate, request) == 1 then used = used - weight_of(request) end -- it is over
   end
   if claim then
     -- Nobody else can have been granted the name since.
-    local others = call('ZCARD', queue) - (call('ZSCORE', queue, request) and 1 or 0)
-    is_open = others == 0 and (state == 'x' or state == 's')
-    if is_open and fits(what, used, capacity) then leave(gate, request) end
+    leave(gate, ':q', request)
+    is_open = state == 'x' or state == 's'
   end
   if is_open and call('EXISTS', queue) == 0 and fits(what, used, capacity) then
     local token = claim or draw(counter, ballot)
     if claim then raise(counter, claim) end
-    if what == '*' then
-      set_hold(gate, attempt .. ' ' .. token .. facts, ttl, true)
-    else
-      settle(gate, add_share(gate, request, token, ttl, used))
-    end
+    used, capacity = grant(gate, attempt, what, facts, token, ttl, true, used)
+    if used then settle(gate, used, capacity) end
     return 'G ' .. token
   end
   if claim then return 'N' end
@@ -145,26 +136,25 @@ if is_open or claim then
   if token then return 'G ' .. token end
   state, value, holder, first = read(gate)
   left_ms = left(gate, state, holder, first)
-  if is_try and left_ms == 0 and state == 'k' then
-    leave(gate, request)
+  if is_try and state == 'k' then
+    leave(gate, ':q', request)
     settle(gate, 0, 0)
   end
 elseif not is_try then
   join()
 end
 if state == 's' then
-  local earliest = call('ZRANGE', gate .. ':h', 0, 0, 'WITHSCORES')[2]
-  left_ms = math.max(earliest + 1 - now_ms, 0)
+  left_ms = math.max(call('ZRANGE', gate .. ':h', 0, 0, 'WITHSCORES')[2] + 1 - now_ms, 0)
 end
 if is_try then
-  leave(gate, request)
-  return 'B ' .. text(left_ms)
+  leave(gate, ':q', request)
+  return 'B ' .. left_ms
 end
 if state == 'h' then
   call('SET', gate, 'w' .. sub(value, 2), 'PX', call('PTTL', gate) + GRACE)
 elseif state == 'k' then
-  call('PEXPIRE', gate, left_ms + GRACE, 'GT')
+  outlive(gate, left_ms + GRACE)
 end
 local ahead, ask = call('ZRANK', queue, request), shut_us > 0 and ASK or math.min(left_ms, ASK)
 local other = in_force ~= limit and in_force or '0'
-return format('Q %s %d %d %s %s', place, ahead, ask, other, now_text)
+return 'Q ' .. place .. ' ' .. ahead .. ' ' .. ask .. ' ' .. other .. ' ' .. now_text
