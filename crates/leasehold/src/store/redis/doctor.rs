@@ -54,7 +54,7 @@ const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfs
     lrange KEY 0 1, ltrim KEY 0 1, mget KEY, multi, pexpire KEY 1, pexpireat KEY 1, \
     pexpiretime KEY, ping, pttl KEY, publish CHANNEL m, role, rpush KEY v, select 1, set KEY v, \
     spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1, \
-    zadd KEY 1 v, zcard KEY, zrange KEY 0 1, zrank KEY v, zrem KEY v, zscore KEY v";
+    zadd KEY 1 v, zcard KEY, zpopmin KEY, zrange KEY 0 1, zrank KEY v, zrem KEY v, zscore KEY v";
 
 /// Examines every server of a store.
 ///

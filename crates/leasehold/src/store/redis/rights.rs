@@ -2,9 +2,9 @@
 //! [`Redis`](super::Redis) say what each set is for.
 
 pub(super) const HOLDER: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
-    +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire +pexpireat \
-    +pexpiretime +incr +incrby +hget +hmget +hset +hdel +zadd +zcard +zrange +zrank +zrem \
-    +zscore +lpos +lrange +ltrim +rpush +multi +exec +publish +subscribe +ping +info";
+    +evalsha +script|load +time +get +mget +set +del +exists +pttl +pexpire +incr +incrby \
+    +hget +hmget +hset +hdel +zadd +zcard +zpopmin +zrange +zrank +zrem +zscore +lpos \
+    +lrange +ltrim +rpush +multi +exec +publish +subscribe +ping +info";
 
 pub(super) const CLUSTER: &str = "+asking +cluster|info +cluster|slots";
 

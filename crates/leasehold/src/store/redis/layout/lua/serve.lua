@@ -55,14 +55,16 @@ end
 local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
   local queue, asks, token_of_own = gate .. ':q', gate .. ':w'
   for _ = 1, shut_us > 0 and 0 or BATCH do
-    local first = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+    -- If nobody holds, the first fits, or is passed over.
+    local first = used == 0 and call('ZPOPMIN', queue)
+      or call('ZRANGE', queue, '0', '0', 'WITHSCORES')
     local request, is_own = first[1], first[1] == own
     if not request then break end
     local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
     local again = call('HGET', asks, attempt)
     local is_there = is_own or (again or first[2] / 1000) + ASK + WINDOW >= now_ms
     if is_there and not fits(what, used, capacity) then break end
-    call('ZREM', queue, request)
+    if used > 0 then call('ZREM', queue, request) end
     if again then call('HDEL', asks, attempt) end
     if is_there then
       local token, life = draw(counter, is_own and ballot), is_own and ttl or WINDOW

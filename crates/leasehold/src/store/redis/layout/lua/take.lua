@@ -115,9 +115,7 @@ if is_open or claim then
   --@include share
   --@include serve
   local used, capacity = 0, tonumber(limit)
-  if state == 's' then
-    used, capacity = used_of(gate, first), tonumber(second)
-  end
+  if state == 's' then used, capacity = used_of(gate, first), tonumber(second) end
   if claim then
     -- Nobody else can have been granted the name since.
     leave(gate, ':q', request)
