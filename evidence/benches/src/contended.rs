@@ -40,14 +40,13 @@ pub(crate) async fn run() -> Outcome {
         span(round_trip)
     );
     let heads = " | waiters | hand-overs/s | × round trip | median wait | p99 | longest | \
-         longest ÷ median | Jain | scripts/hand-over | server µs";
+         longest ÷ median | Jain | server µs";
     let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&title, &heads);
     for (kind, waiters) in ROWS {
         let row = contend(&server, kind, waiters).await?;
         let rate = row.waits.count() as f64 / row.took.as_secs_f64();
         let (median, longest) = (row.waits.median(), row.waits.longest());
-        let per_hand_over = |value: f64| number(value / row.waits.count() as f64);
         table.row([
             kind.name().to_owned(),
             waiters.to_string(),
@@ -58,8 +57,7 @@ pub(crate) async fn run() -> Outcome {
             span(longest),
             number(longest.as_secs_f64() / median.as_secs_f64()),
             format!("{:.4}", jain(&row.turns)),
-            per_hand_over(row.done.calls as f64),
-            per_hand_over(row.done.inside.as_secs_f64() * 1e6),
+            number(row.done.cpu.as_secs_f64() * 1e6 / row.waits.count() as f64),
         ]);
     }
     println!("{table}");

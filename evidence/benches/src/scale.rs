@@ -71,7 +71,7 @@ pub(crate) async fn run_idle() -> Outcome {
             format!("{:.2} MiB", bytes as f64 / 1_048_576.0),
             format!("{:.1} KiB", bytes as f64 / 1024.0 / many as f64),
             number(connections()? - first),
-            number(idle.done.calls as f64 / idle.took.as_secs_f64()),
+            number(idle.done.scripts as f64 / idle.took.as_secs_f64()),
             idle.percent(idle.client_cpu),
         ]);
     }
@@ -171,7 +171,7 @@ impl Cost {
             what.to_owned(),
             each(self.client_bytes as f64),
             each(self.server_bytes as f64),
-            number(self.idle.done.calls as f64 / self.idle.took.as_secs_f64()),
+            number(self.idle.done.scripts as f64 / self.idle.took.as_secs_f64()),
             self.idle.percent(self.idle.done.cpu),
             self.idle.percent(self.idle.client_cpu),
         ]

@@ -16,11 +16,9 @@ pub(crate) fn start() -> Outcome<RedisServer> {
 pub(crate) struct Work {
     /// Scripts that clients called.
     scripts: u64,
-    /// `SET` commands that clients called.
-    sets: u64,
     /// Commands of all kinds, also those that scripts call.
     commands: u64,
-    /// Time spent in scripts and `SET`, with the commands that scripts call.
+    /// Time spent in scripts and `SET`, for clients that send no `SET` from a script.
     inside: Duration,
     /// Processor time of the server.
     cpu: Duration,
@@ -31,11 +29,11 @@ pub(crate) struct Work {
 /// The work between two moments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// Calls: scripts, and `SET` for the raw pair and its kind.
-    pub(crate) calls: u64,
+    /// Scripts that clients called.
+    pub(crate) scripts: u64,
     /// Commands of all kinds, also those that scripts call.
     pub(crate) commands: u64,
-    /// Time spent in these calls.
+    /// Time spent in scripts and `SET`.
     pub(crate) inside: Duration,
     /// Processor time, with all reading and writing of sockets.
     pub(crate) cpu: Duration,
@@ -47,13 +45,12 @@ impl Work {
     /// Asks a server.
     pub(crate) fn of(server: &RedisServer) -> Outcome<Self> {
         let (scripts, script_us) = server.command_stats("evalsha")?;
-        let (sets, set_us) = server.command_stats("set")?;
+        let (_, set_us) = server.command_stats("set")?;
         let (cpu, memory) = (server.info("cpu")?, server.info("memory")?);
         let stats = server.info("stats")?;
         let seconds = field(&cpu, "used_cpu_sys")? + field(&cpu, "used_cpu_user")?;
         Ok(Self {
             scripts,
-            sets,
             commands: field(&stats, "total_commands_processed")? as u64,
             inside: Duration::from_micros(script_us + set_us),
             cpu: Duration::from_secs_f64(seconds),
@@ -64,7 +61,7 @@ impl Work {
     /// The work since then.
     pub(crate) fn since(self, then: Self) -> Done {
         Done {
-            calls: (self.scripts - then.scripts) + (self.sets - then.sets),
+            scripts: self.scripts - then.scripts,
             commands: self.commands - then.commands,
             inside: self.inside.saturating_sub(then.inside),
             cpu: self.cpu.saturating_sub(then.cpu),
