@@ -30,14 +30,15 @@ impl Process {
     pub(crate) fn parse(stat: &str) -> Option<Self> {
         // The name of the program is in the outermost brackets, and may have spaces and brackets
         // itself.
-        let (pid, rest) = stat.split_once(" (")?;
-        let (program, rest) = rest.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let (pid, rest) = stat.split_once('(')?;
+        let (program, rest) = rest.rsplit_once(')')?;
+        // A search reads the files of all processes, so nothing more of each is looked at.
+        let fields: Vec<&str> = rest.split(' ').skip(1).take(20).collect();
         let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
         let state = fields.first().filter(|state| !state.eq_ignore_ascii_case("X"))?;
         let threads = number(17)?;
         Some(Self {
-            pid: pid.parse().ok()?,
+            pid: pid.trim_end().parse().ok()?,
             parent: number(1)?,
             group: number(2)?,
             session: number(3)?,

@@ -41,7 +41,7 @@ on_each_store!(
     when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins,
     when_leaseholds_whole_group_is_killed_its_command_ends_too,
     a_stopped_leasehold_loses_its_command_in_time_and_says_so_first,
-    when_the_guardian_is_killed_the_command_and_its_group_end_too,
+    a_stopped_guardian_goes_on_and_ends_the_command_when_leasehold_is_killed,
     a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_renewals_first,
     a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
     a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_was_killed,
@@ -108,16 +108,12 @@ fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place
     next.end().assert_silent(0);
 }
 
-fn when_the_guardian_is_killed_the_command_and_its_group_end_too(place: &Place) {
-    let script = "echo $$; sleep 1000 & sleep 1000";
-    let mut holder = Background::start(place.shell("x", &[], script));
-    let group = group(&mut holder);
-    let guardian = children(holder.pid());
-    let [guardian] = guardian[..] else { panic!("{guardian:?}") };
-    kill_process(guardian, Signal::KILL).unwrap();
-    holder.end().assert_failed(137, "guardian");
-    until("the group is gone", || group_is_gone(group));
-    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+fn a_stopped_guardian_goes_on_and_ends_the_command_when_leasehold_is_killed(place: &Place) {
+    let mut holder = Background::start(place.shell("x", &[], PATIENT));
+    let (group, guardian) = (group(&mut holder), children(holder.pid())[0]);
+    kill_process(guardian, Signal::STOP).unwrap();
+    holder.signal(Signal::KILL);
+    until("both are gone", || is_gone(guardian) && group_is_gone(group));
 }
 
 fn a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_renewals_first(

@@ -27,6 +27,11 @@ pub(crate) fn main(command: &[OsString]) -> Outcome {
         return Ok(0); // there is no lease, and nothing to do
     };
     become_reaper().map_err(failed)?;
+    // If leasehold dies while this process is stopped, the kernel continues this process, which
+    // then ends the command.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::CONT))
+        .map_err(|error| failed(error.into()))?;
     let not_started = |error: io::Error| {
         Failure::new(NOT_EXECUTABLE, format!("cannot start the command: {error}"))
     };

@@ -166,8 +166,7 @@ impl Supervisor {
             Phase::Running | Phase::Draining { .. }
                 if self.stop_at().is_some_and(|at| now >= at) =>
             {
-                self.remove_ready_file();
-                self.stop(EndReason::Overdue);
+                self.stop_because(EndReason::Overdue);
             }
             Phase::Running if self.how.is_some() => {
                 let until = now + self.task.kill_after;
@@ -279,9 +278,7 @@ impl Supervisor {
 
     fn kill(&mut self) {
         self.signal_group(Signal::KILL);
-        if let Some(told) = self.told.take() {
-            told.signal(Signal::KILL);
-        }
+        self.told.take().into_iter().for_each(|told| told.signal(Signal::KILL));
         self.tree.kill();
         self.phase = Phase::Killed { tell_at: Some(CLOCK.now() + AFTER_KILL) };
     }
