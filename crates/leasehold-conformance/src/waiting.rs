@@ -26,9 +26,10 @@ async fn observed(subject: &Subject) -> (Client, Own) {
     (subject.observed_client(observe).await, own)
 }
 
-/// Waits to the limit, and returns the outcome.
-async fn waited(subject: &Subject, lock: &Lock) -> Result<Guard, Error> {
+/// Waits to the limit, and returns the outcome. The record has the events of this wait alone.
+async fn waited(subject: &Subject, lock: &Lock, own: &Own) -> Result<Guard, Error> {
     let told = async || loop {
+        own.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match lock.acquire_within(LIMIT).await {
             // A busy machine delayed the answer that names the holder.
             Err(Error::Timeout { holder: None, .. }) if subject.is_real() => {}
@@ -39,8 +40,8 @@ async fn waited(subject: &Subject, lock: &Lock) -> Result<Guard, Error> {
 }
 
 /// Waits to the limit, and returns whether the holder in the error is the same client.
-async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bool {
-    match waited(subject, lock).await {
+async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard, own: &Own) -> bool {
+    match waited(subject, lock, own).await {
         Err(error @ Error::Timeout { own, .. }) => {
             let text = error.to_string();
             assert_eq!(own, text.contains("a task of this client"), "{text}");
@@ -64,14 +65,14 @@ pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subje
     let guard = must(subject.drive(one.mutex(&name).acquire()).await);
     assert!(must(subject.drive(one.mutex(&name).try_acquire()).await).is_none());
     assert_eq!(told(&own), [], "a try does not wait");
-    assert!(is_in_its_own_way(subject, &one.mutex(&name), &guard).await);
+    assert!(is_in_its_own_way(subject, &one.mutex(&name), &guard, &own).await);
     assert_eq!(told(&own), [guard.token()], "once");
-    assert!(!is_in_its_own_way(subject, &two.mutex(&name), &guard).await);
+    assert!(!is_in_its_own_way(subject, &two.mutex(&name), &guard, &others).await);
     must(subject.drive(guard.release()).await);
     if subject.can().shared {
         let name = subject.fresh_name("own/write");
         let reader = must(subject.drive(two.rwlock(&name).read().acquire()).await);
-        assert!(is_in_its_own_way(subject, &two.rwlock(&name).write(), &reader).await);
+        assert!(is_in_its_own_way(subject, &two.rwlock(&name).write(), &reader, &others).await);
         assert_eq!(told(&others), [reader.token()]);
         must(subject.drive(reader.release()).await);
     }
@@ -84,7 +85,7 @@ pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subje
         let waits = subject.drive(mine.permit().acquire_within(LIMIT)).await;
         assert!(matches!(waits, Err(Error::Timeout { own: false, .. })), "{waits:?}");
         assert_eq!(told(&own), before, "the other may let go");
-        assert!(is_in_its_own_way(subject, &mine.permits(2), &one_permit).await);
+        assert!(is_in_its_own_way(subject, &mine.permits(2), &one_permit, &own).await);
         must(subject.drive(other.release()).await);
         must(subject.drive(one_permit.release()).await);
     }
@@ -105,7 +106,7 @@ pub async fn a_reader_that_comes_again_behind_a_writer_is_told_so(subject: &Subj
     let writer = tokio::spawn(async move { lock.acquire().await });
     let waits = async || must(two.admin().inspect(&name).await).waiting == 1;
     subject.until("the writer waits", waits).await;
-    assert!(is_in_its_own_way(subject, &one.rwlock(&name).read(), &reader).await);
+    assert!(is_in_its_own_way(subject, &one.rwlock(&name).read(), &reader, &own).await);
     assert_eq!(told(&own), [reader.token()]);
     must(subject.drive(reader.release()).await);
     let writer = must(must(subject.drive(writer).await));
@@ -124,7 +125,7 @@ pub async fn of_several_holders_one_is_told_and_the_others_are_counted(subject: 
         guards.push(must(subject.drive(one.semaphore(&name, 3).permit().acquire()).await));
     }
     let permit = two.semaphore(&name, 3).permit();
-    match waited(subject, &permit).await {
+    match waited(subject, &permit, &Own::default()).await {
         Err(error @ Error::Timeout { others: 2, own: false, .. }) => {
             assert!(error.to_string().ends_with(" and 2 more"), "{error}");
         }

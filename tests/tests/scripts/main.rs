@@ -46,8 +46,7 @@ fn play(server: &RefCell<Server>, steps: &[Step]) -> Result<usize, String> {
 
 #[test]
 fn the_scripts_mean_what_the_model_means() {
-    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS");
-    let wanted = wanted.map_or(STEPS, |number| must(number.parse()));
+    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS").map_or(STEPS, |n| must(n.parse()));
     let (server, compared) = (RefCell::new(Server::start()), Cell::new(0));
     while compared.get() < wanted {
         let mut runner =
