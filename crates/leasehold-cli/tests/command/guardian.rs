@@ -110,8 +110,7 @@ fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place
 fn a_stopped_guardian_goes_on_and_ends_the_command_when_leasehold_is_killed(place: &Place) {
     // The orphan's next parent is another guardian. With that of most orphans, in another session,
     // the kernel continues it anyway.
-    let script =
-        format!("{PROGRAM} run inner -- sh -c 'echo $PPID; exec sleep 1000' & exec sleep 1000");
+    let script = format!("{PROGRAM} run in -- sh -c 'echo $PPID; exec sleep 999' & exec sleep 999");
     let mut outer = Background::start(place.shell("x", &[], &script));
     let (guardian, child) = (group(&mut outer), |of| children(of)[0]);
     let (inner, command) = (child(child(child(outer.pid()))), child(guardian));

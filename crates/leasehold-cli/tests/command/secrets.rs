@@ -131,8 +131,9 @@ fn the_guardian_and_the_command_are_given_no_password() {
         let guardian = children(holder.pid())[0].as_raw_nonzero();
         assert_shows_no_password(guardian);
         assert_shows_no_password(command);
-        let name = std::fs::read_to_string(format!("/proc/{guardian}/comm")).unwrap();
-        assert_eq!(name, "leasehold\n", "as ps shows it");
+        let read = |file| std::fs::read_to_string(format!("/proc/{guardian}/{file}")).unwrap();
+        assert_eq!(read("comm"), "leasehold\n", "as ps shows it");
+        assert!(!read("cmdline").contains("://"), "nor is the guardian given the store's URL");
     }
 }
 
