@@ -1,4 +1,4 @@
-"""Memory, descriptors and threads do not grow, however often something is done."""
+"""What a client and its server need does not grow, however often something is done."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import pytest
 from conftest import Program, Redis
 
 MEASURED = """
-import asyncio, gc, logging, os, sys, threading, time, warnings
+import asyncio, contextlib, gc, logging, os, signal, sys, threading, time, warnings
 from concurrent.futures import ThreadPoolExecutor
 from leasehold import *
+from redis import Redis
 url, times = sys.argv[1], int(sys.argv[2])
+server = Redis.from_url(url)
 logging.getLogger("leasehold").addHandler(logging.NullHandler())
 
 def measure():
@@ -18,7 +20,9 @@ def measure():
     with open("/proc/self/statm") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     descriptors, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
-    return resident, sys.getallocatedblocks(), descriptors, threads
+    info, keys = server.info(), server.dbsize()
+    of_server = info["used_memory"], info["connected_clients"], keys
+    return resident, sys.getallocatedblocks(), descriptors, threads, *of_server
 
 def compare(work):
     # Caches reach their full size after some rounds.
@@ -39,10 +43,11 @@ def compare_tasks(work, *clients):
     loop.close()
 
 def is_flat(grown):
-    resident, blocks, descriptors, threads = grown
+    resident, blocks, descriptors, threads, of_server, clients, keys = grown
     # An allocator keeps some pages, and a client some connections; a leak grows each time.
     is_small = resident < (4 << 20) + times * 64 and blocks < 1000 + times // 50
-    return is_small and descriptors < 16 and threads < 4
+    is_small = is_small and descriptors < 16 and threads < 4
+    return is_small and of_server < (2 << 20) and clients < 16 and keys < 32
 """
 
 WORK = {
@@ -106,6 +111,39 @@ def work(count):
     for _ in range(count // 50):
         with Client(url, on_event=lambda event: None) as client, client.lock("leak"):
             pass
+compare(work)
+""",
+    "connections_that_are_cut": """
+client = Client(url)
+def pairs(number, count):
+    for at in range(count // 8):
+        if at % 64 == number:
+            server.client_kill_filter(_type="normal", skipme=True)
+            server.client_kill_filter(_type="pubsub")
+        # What was under way is told as an error.
+        with contextlib.suppress(LeaseLost, StoreError), client.lock(f"leak/{number % 2}"):
+            pass
+def work(count):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(pairs, range(4), [count // 4] * 4))
+compare(work)
+""",
+    "processes_that_are_killed": """
+warnings.simplefilter("ignore", DeprecationWarning)
+numbers = iter(range(10 ** 9))
+def work(count):
+    for _ in range(count // 200):
+        (reader, writer), name = os.pipe(), f"leak/{next(numbers)}"
+        child = os.fork()
+        if child == 0:
+            guard = Client(url).lock(name, ttl=1).acquire()
+            os.write(writer, b"held")
+            time.sleep(600)
+        assert os.read(reader, 4) == b"held"
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
 compare(work)
 """,
     "tasks_that_acquire_and_release": """

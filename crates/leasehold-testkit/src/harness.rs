@@ -15,7 +15,7 @@ use leasehold::{Client, Error, Guard, Lock, LockName, LossReason};
 use leasehold_core::{Request, Take};
 use tokio::task::JoinHandle;
 
-use crate::Cluster;
+use crate::{Cluster, RedisServer};
 
 /// How long a test waits for something that must happen: 2 min, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
@@ -36,6 +36,19 @@ pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
 #[track_caller]
 pub fn options_of(url: &str) -> leasehold::store::RedisOptions {
     must(leasehold::store::RedisOptions::from_url(url))
+}
+
+/// The URL of a quorum of nodes on this machine, with these options.
+pub fn quorum_url(ports: impl IntoIterator<Item = u16>, options: &str) -> String {
+    let hosts: Vec<_> = ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!("redis+quorum://{}?{options}", hosts.join(","))
+}
+
+/// Three servers without persistence, and the URL of their quorum, with these options.
+pub fn three_nodes(options: &str) -> (Vec<RedisServer>, String) {
+    let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
+    let url = quorum_url(nodes.iter().map(RedisServer::port), options);
+    (nodes, url)
 }
 
 /// Waits for something that must happen.

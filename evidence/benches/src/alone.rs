@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, Table};
 use tokio::task::JoinSet;
 
 use crate::contender::{Contender, Kind};
@@ -11,7 +11,6 @@ use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
 use crate::server::{self, Work};
-use crate::table::Table;
 
 /// How many tasks send requests at the same time over one connection.
 const TASKS: [usize; 3] = [1, 64, 1024];

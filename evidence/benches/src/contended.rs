@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, Table};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -13,7 +13,6 @@ use crate::contender::{Contender, Kind};
 use crate::measure::{Times, jain, number, span};
 use crate::outcome::Outcome;
 use crate::server::{self, Done, Work};
-use crate::table::Table;
 
 /// The kind of the waiters, and their number.
 const ROWS: [(Kind, usize); 6] = [

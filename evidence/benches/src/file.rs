@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::Client;
+use leasehold_testkit::Table;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::measure::{Times, span};
 use crate::outcome::Outcome;
 use crate::process;
-use crate::table::Table;
 
 /// The hidden task of this program that waits for a lock: its own name, the URL, the lock.
 pub(crate) const WAIT: &str = "wait-until-killed";

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold::Client;
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, Table};
 use tokio::task::JoinSet;
 
 use crate::contender::Kind;
 use crate::measure::{Times, jain, number, span};
 use crate::outcome::Outcome;
 use crate::server;
-use crate::table::Table;
 
 /// The hidden task of one of several processes. Its arguments: a URL, a slice in µs, and when it
 /// begins, in milliseconds since 1970.

@@ -7,7 +7,6 @@
 mod alone;
 mod contended;
 mod contender;
-mod evidence;
 mod file;
 mod line;
 mod measure;
@@ -18,11 +17,8 @@ mod process;
 mod quorum;
 mod scale;
 mod server;
-mod soak;
-mod table;
 mod together;
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -31,10 +27,6 @@ use crate::outcome::Outcome;
 
 /// The hidden task that runs one benchmark in this process.
 const ONE: &str = "one";
-
-/// The tasks that `evidence/README.md` names.
-const SOAK: &str = "soak";
-const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
     [alone|contended|file|held|idle|line|peers|postgres|quorum|together|waiters]…";
@@ -61,9 +53,6 @@ fn main() -> ExitCode {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
         [line::PEER, url, slice, begin] => block_on(line::peer(url, slice, begin)),
-        [soak::PEER, url, seed] => block_on(soak::peer(url, seed)),
-        [SOAK, minutes, directory] => soak::run(minutes, Path::new(directory)),
-        [EVIDENCE, runs, directory] => evidence::run(Path::new(runs), Path::new(directory)),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold::Client;
-use leasehold_testkit::{Proxy, RedisServer};
+use leasehold_testkit::{Proxy, RedisServer, Table, quorum_url};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
 
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
-use crate::table::Table;
 
 const NODES: usize = 5;
 
@@ -34,11 +33,6 @@ pub(crate) async fn run() -> Outcome {
     let servers = (0..NODES).map(|_| RedisServer::start()).collect::<Result<Vec<_>, _>>()?;
     let ports: Vec<u16> = servers.iter().map(RedisServer::port).collect();
     latencies(&ports).await
-}
-
-fn url(ports: &[u16]) -> String {
-    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    format!("redis+quorum://{}?quarantine=off", hosts.join(","))
 }
 
 async fn latencies(ports: &[u16]) -> Outcome {
@@ -88,7 +82,7 @@ impl Contenders {
         for client in &clients {
             nodes.push(client.get_multiplexed_async_connection().await?);
         }
-        let client = Client::connect(url(ports)).await?;
+        let client = Client::connect(quorum_url(ports.iter().copied(), "quarantine=off")).await?;
         Ok(Self { nodes, client, manager: LockManager::from_clients(clients) })
     }
 

@@ -4,14 +4,13 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Guard};
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::{RedisServer, Table};
 use tokio::task::JoinSet;
 
 use crate::measure::number;
 use crate::outcome::Outcome;
 use crate::process;
 use crate::server::{self, Done, Work};
-use crate::table::Table;
 
 /// How many leases or waiters.
 const MANY: usize = 10_000;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use leasehold::Client;
+use leasehold_testkit::Table;
 
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::server;
-use crate::table::Table;
 
 /// How many names: one, a small order, and the most that are allowed.
 const NAMES: [usize; 3] = [1, 8, 64];

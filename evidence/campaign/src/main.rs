@@ -23,6 +23,7 @@ mod process;
 mod promise;
 mod random;
 mod register;
+mod report;
 mod settings;
 mod stall;
 mod topology;
@@ -31,6 +32,7 @@ use leasehold_testkit::worker;
 
 use self::bank::Transfers;
 use self::driver::run;
+use self::settings::Settings;
 use self::topology::Topology;
 
 #[test]
@@ -41,6 +43,13 @@ fn job() {
         [command, arguments @ ..] if command == "command" => fleet::work(arguments),
         arguments => process::work(arguments),
     }
+}
+
+#[test]
+#[ignore = "no test: it writes the page of figures, evidence/campaign.md"]
+fn report() {
+    let runs = Settings::read().runs.expect("LEASEHOLD_CAMPAIGN_RUNS names the runs");
+    report::write(&runs, concat!(env!("CARGO_MANIFEST_DIR"), "/../campaign.md").as_ref());
 }
 
 #[test]

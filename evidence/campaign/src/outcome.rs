@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_testkit::must;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judge::{CHECKS, Unavailable, Verdict};
 
-/// The result of a run on one topology. All its rounds are added up.
-#[derive(Clone, Debug, Serialize)]
+/// The result of a run on one topology, or of several. All rounds are added up.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) topology: String,
     /// Whether exclusion was promised under the faults of the place, or only the order of tokens.
-    pub(crate) promised: &'static str,
+    pub(crate) promised: String,
     pub(crate) seed: u64,
     pub(crate) server: String,
     /// Seconds since 1970 at the end.
@@ -41,50 +41,58 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(topology: &str, promised: &'static str, seed: u64) -> Self {
+    pub(crate) fn new(topology: &str, promised: &str, seed: u64) -> Self {
+        let (topology, promised) = (topology.to_owned(), promised.to_owned());
+        let violations = CHECKS.iter().map(|check| ((*check).to_owned(), 0)).collect();
+        Self { topology, promised, seed, violations, ..Self::default() }
+    }
+
+    /// The result of a round.
+    fn of(verdict: &Verdict) -> Self {
+        let violations = verdict.violations.iter();
         Self {
-            topology: topology.to_owned(),
-            promised,
-            seed,
-            server: String::new(),
-            at: 0,
-            seconds: 0.0,
-            rounds: 0,
-            stalled_seconds: 0.0,
-            processes_stopped: 0,
-            processes_killed: 0,
-            faults: Unavailable::default(),
-            grants: 0,
-            hand_overs: 0,
-            adopts: 0,
-            updates: 0,
-            windows: 0,
-            double_holds: 0,
-            token_regressions: 0,
-            lost_updates: 0,
-            violations: CHECKS.iter().map(|check| ((*check).to_owned(), 0)).collect(),
-            events: BTreeMap::new(),
+            rounds: 1,
+            stalled_seconds: verdict.stalled.as_secs_f64(),
+            faults: verdict.unavailable.clone(),
+            grants: verdict.grants,
+            hand_overs: verdict.hand_overs,
+            adopts: verdict.adopts,
+            updates: verdict.updates,
+            windows: verdict.windows,
+            double_holds: verdict.double_holds(),
+            token_regressions: verdict.token_regressions(),
+            lost_updates: verdict.lost_updates,
+            violations: violations.map(|(check, count)| ((*check).to_owned(), *count)).collect(),
+            events: verdict.events.clone(),
+            ..Self::default()
         }
     }
 
     /// Adds a round.
     pub(crate) fn add(&mut self, verdict: &Verdict) {
-        self.rounds += 1;
-        self.stalled_seconds += verdict.stalled.as_secs_f64();
-        self.faults.merge(&verdict.unavailable);
-        self.grants += verdict.grants;
-        self.hand_overs += verdict.hand_overs;
-        self.adopts += verdict.adopts;
-        self.updates += verdict.updates;
-        self.windows += verdict.windows;
-        self.double_holds += verdict.double_holds();
-        self.token_regressions += verdict.token_regressions();
-        self.lost_updates += verdict.lost_updates;
-        for (check, count) in &verdict.violations {
-            *self.violations.entry((*check).to_owned()).or_default() += count;
-        }
-        for (event, count) in &verdict.events {
-            *self.events.entry(event.clone()).or_default() += count;
+        self.merge(&Self::of(verdict));
+    }
+
+    /// Adds what another result has counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.rounds += other.rounds;
+        self.stalled_seconds += other.stalled_seconds;
+        self.processes_stopped += other.processes_stopped;
+        self.processes_killed += other.processes_killed;
+        self.faults.merge(&other.faults);
+        self.grants += other.grants;
+        self.hand_overs += other.hand_overs;
+        self.adopts += other.adopts;
+        self.updates += other.updates;
+        self.windows += other.windows;
+        self.double_holds += other.double_holds;
+        self.token_regressions += other.token_regressions;
+        self.lost_updates += other.lost_updates;
+        for (mine, theirs) in
+            [(&mut self.violations, &other.violations), (&mut self.events, &other.events)]
+        {
+            theirs.iter().for_each(|(what, count)| *mine.entry(what.clone()).or_default() += count);
         }
     }
 
@@ -112,12 +120,11 @@ impl Outcome {
     }
 
     /// Writes the result into a directory of runs, under a new name.
-    pub(crate) fn write(&mut self, directory: &Path, took: Duration) -> PathBuf {
+    pub(crate) fn write(&mut self, directory: &Path, took: Duration) {
         self.seconds = took.as_secs_f64();
         self.at = must(SystemTime::now().duration_since(UNIX_EPOCH)).as_secs();
         must(fs::create_dir_all(directory));
         let file = directory.join(format!("{}-{}-{}.json", self.topology, self.at, self.seed));
-        must(fs::write(&file, must(serde_json::to_string(self))));
-        file
+        must(fs::write(file, must(serde_json::to_string(self))));
     }
 }

@@ -9,7 +9,7 @@ use leasehold::store::redis_wire::Script;
 use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_testkit::{
     Cluster, PgBouncer, Postgres, PostgresPair, Proxy, RedisOptions, RedisServer, Replicated,
-    SentinelFleet, must,
+    SentinelFleet, must, quorum_url,
 };
 use tokio::runtime::Builder;
 
@@ -169,11 +169,9 @@ impl Place {
     fn quorum(topology: Topology) -> Self {
         let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
         let proxies: Vec<_> = nodes.iter().map(|node| must(Proxy::start(node.port()))).collect();
-        let host = |proxy: &Proxy| format!("127.0.0.1:{}", proxy.port());
-        let hosts: Vec<_> = proxies.iter().map(host).collect();
         let quarantine = topology.plan().longest_ttl();
         let options = format!("quarantine={}ms", quarantine.as_millis());
-        let url = format!("redis+quorum://{}?{options}", hosts.join(","));
+        let url = quorum_url(proxies.iter().map(Proxy::port), &options);
         end_quarantine(&url);
         let hang = (Duration::ZERO, Duration::from_secs(1));
         let place = Self::of(topology, url, Servers::Independent(nodes));

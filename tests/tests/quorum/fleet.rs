@@ -8,6 +8,7 @@ use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{
     Faults, Faulty, Proxy, RedisOptions, RedisServer, SharedStore, Subject, must, options_of,
+    quorum_url,
 };
 
 /// A busy machine may take longer to answer than a network does.
@@ -110,8 +111,7 @@ impl Network {
 }
 
 pub(crate) fn url(ports: impl Iterator<Item = u16>) -> String {
-    let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
-    format!("redis+quorum://{}?timeout={TIMEOUT}&quarantine=off", hosts.join(","))
+    quorum_url(ports, &format!("timeout={TIMEOUT}&quarantine=off"))
 }
 
 pub(crate) fn name(text: &str) -> LockName {

@@ -8,7 +8,7 @@ use leasehold::event::Event;
 use leasehold::store::Redis;
 use leasehold_core::FakeClock;
 use leasehold_testkit::harness::{apart, connect, soon, until};
-use leasehold_testkit::{Cluster, RedisServer, must};
+use leasehold_testkit::{Cluster, RedisServer, must, three_nodes};
 use redis::ConnectionLike as _;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -69,10 +69,8 @@ async fn a_lease_lives_on_the_connection_that_granted_it_while_servers_take_no_m
         outlives(&server.url_as("holder", "1"), &[&server], refusal, is_before).await;
     }));
     let several = async {
-        let nodes = [(); 3].map(|()| must(RedisServer::start()));
-        let hosts = nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port())).join(",");
-        outlives(&format!("redis+quorum://{hosts}?quarantine=off"), &nodes.each_ref(), FULL, false)
-            .await;
+        let (nodes, url) = three_nodes("quarantine=off");
+        outlives(&url, &nodes.iter().collect::<Vec<_>>(), FULL, false).await;
         let cluster = must(Cluster::start(0));
         let nodes = [0, 1, 2].map(|index| cluster.node(index));
         outlives(&cluster.url(), &nodes, FULL, false).await;

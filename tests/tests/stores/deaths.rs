@@ -7,7 +7,7 @@ use leasehold::Client;
 use leasehold::time::{Clock, SystemClock};
 use leasehold_testkit::harness::{queued, soon};
 use leasehold_testkit::worker::{self, Worker};
-use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
+use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must, three_nodes};
 use tokio::runtime::{Builder, Runtime};
 
 /// Short, because the test waits for the end of the dead holder's lease; long enough to ask a
@@ -133,9 +133,7 @@ mod quorum {
 
     #[test]
     fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
-        let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
-        let hosts: Vec<_> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
-        let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+        let (_nodes, url) = three_nodes("quarantine=off");
         // There is no queue to look at: waiters ask again and again.
         kill_half(&url, 2, true, |_, _| ());
     }

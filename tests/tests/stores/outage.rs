@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
 use leasehold_testkit::worker::Worker;
-use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, must};
+use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, must, three_nodes};
 use tokio::runtime::Builder;
 
 const PROCESSES: usize = 2;
@@ -115,9 +115,7 @@ fn an_outage_of_a_server_costs_its_waiters_little_and_all_are_served_after_it() 
 
 /// The first ones of three nodes are away.
 fn endure_without(count: usize) {
-    let mut servers = [(); 3].map(|()| must(RedisServer::start()));
-    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+    let (mut servers, url) = three_nodes("quarantine=off");
     endure(&mut servers[..count], workers(&url, "w"), kill_all, restart_all);
 }
 

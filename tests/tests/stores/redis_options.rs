@@ -9,7 +9,7 @@ use leasehold::store::{self, Password, Quarantine, Redis, RedisOptions, Store, T
 use leasehold::{Client, Error};
 use leasehold_core::StoreErrorKind;
 use leasehold_testkit::harness::{soon, until_so};
-use leasehold_testkit::{RedisServer, options_of};
+use leasehold_testkit::{RedisServer, options_of, three_nodes};
 
 /// A server on this machine.
 fn options(server: &RedisServer) -> RedisOptions {
@@ -109,12 +109,10 @@ async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
 
 #[tokio::test]
 async fn a_socket_and_a_quorum_are_opened_with_options_too() {
-    let servers = [(); 3].map(|()| RedisServer::start().unwrap());
+    let (servers, quorum) = three_nodes("");
     let socket = format!("redis+unix://{}", servers[0].socket().display());
     let options = options_of(&socket);
     take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
-    let nodes = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let quorum = format!("redis+quorum://{}", nodes.join(","));
     let mut options = options_of(&quorum);
     (options.quarantine, options.prefix) = (Quarantine::Off, Some("quorum:".to_owned()));
     let error = Redis::open(options.clone()).await.unwrap_err();

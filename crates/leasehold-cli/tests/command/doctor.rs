@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use leasehold::store::Redis;
-use leasehold_testkit::{Cluster, RedisOptions, RedisServer, Replicated, SentinelFleet};
+use leasehold_testkit::{
+    Cluster, RedisOptions, RedisServer, Replicated, SentinelFleet, quorum_url,
+};
 use serde_json::Value;
 
 use crate::harness::{Ended, Place};
@@ -268,8 +270,8 @@ fn records_that_cannot_be_read_are_named_and_a_quorum_does_not_wait_for_them() {
     for server in &servers {
         server.command::<()>("HSET lh:{bad} s garbage").unwrap();
     }
-    let nodes: Vec<_> = servers.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
-    let quorum = format!("redis+quorum://{}?timeout=30s&quarantine=off", nodes.join(","));
+    let ports = servers.iter().map(RedisServer::port);
+    let quorum = quorum_url(ports, "timeout=30s&quarantine=off");
     let one = Visit::to(&servers[0].patient_url(), &[]);
     one.assert_found("danger", "records", "1 name cannot be read: bad");
     for url in [&quorum, &servers[0].patient_url()] {
@@ -282,10 +284,7 @@ fn records_that_cannot_be_read_are_named_and_a_quorum_does_not_wait_for_them() {
 #[test]
 fn the_nodes_of_a_quorum_are_counted_told_apart_and_compared() {
     let servers: Vec<_> = (0..3).map(|_| sound().own_clock().start().unwrap()).collect();
-    let quorum = |ports: &[u16]| {
-        let nodes: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        format!("redis+quorum://{}?timeout=30s", nodes.join(","))
-    };
+    let quorum = |ports: &[u16]| quorum_url(ports.iter().copied(), "timeout=30s");
     let [a, b, c] = [0, 1, 2].map(|number: usize| servers[number].port());
     let sound = Visit::to(&quorum(&[a, b, c]), &[]);
     sound.assert_found("ok", "role", "there are 3 nodes, and 2 must agree");

@@ -1,14 +1,12 @@
 //! The program on a quorum of servers.
 
-use leasehold_testkit::RedisServer;
+use leasehold_testkit::three_nodes;
 
 use crate::harness::Place;
 
 #[test]
 fn a_command_that_a_quorum_can_never_grant_ends_at_once() {
-    let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
-    let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
-    let url = format!("redis+quorum://{}?timeout=5s", hosts.join(","));
+    let (_servers, url) = three_nodes("timeout=5s");
     let place = Place::at(url);
     for wait in [None, Some("--no-wait")] {
         let mut words = vec!["run", "job", "--ttl", "2m"];
@@ -23,9 +21,7 @@ fn a_command_that_a_quorum_can_never_grant_ends_at_once() {
 
 #[test]
 fn readers_and_permits_are_refused_at_once_also_while_the_nodes_are_away() {
-    let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
-    let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
-    let url = format!("redis+quorum://{}?quarantine=off&timeout=5s", hosts.join(","));
+    let (servers, url) = three_nodes("quarantine=off&timeout=5s");
     let place = Place::at(url);
     let refusals = || {
         for words in [

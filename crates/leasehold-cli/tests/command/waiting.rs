@@ -4,8 +4,8 @@ use std::pin::pin;
 
 use futures_util::FutureExt as _;
 use leasehold::store::redis_wire::Script;
-use leasehold_testkit::RedisServer;
 use leasehold_testkit::proxy::{Fault, Proxy};
+use leasehold_testkit::{RedisServer, three_nodes};
 use rustix::process::Signal;
 
 use crate::harness::{Background, Place, until};
@@ -149,11 +149,8 @@ fn who_waits_for_the_end_of_a_quarantine_is_told_what_ends_it() {
 
 #[test]
 fn who_waits_for_the_quarantine_of_a_quorum_is_told_what_ends_it_in_one_line() {
-    let servers = [(); 3].map(|()| RedisServer::start().unwrap());
-    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=on&timeout=5s", hosts.join(","));
-    let place = Place::at(url);
-    assert_trouble(&place, "`leasehold end-quarantine`");
+    let (_servers, url) = three_nodes("quarantine=on&timeout=5s");
+    assert_trouble(&Place::at(url), "`leasehold end-quarantine`");
 }
 
 #[test]
@@ -166,9 +163,7 @@ fn who_waits_for_replicas_is_told_how_many_are_missing() {
 
 #[test]
 fn who_waits_for_a_quorum_is_told_how_many_nodes_are_missing() {
-    let mut servers = [(); 3].map(|()| RedisServer::start().unwrap());
-    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
+    let (mut servers, url) = three_nodes("quarantine=off");
     let place = Place::at(url);
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
     let _holder = place.holder("x", &[]);

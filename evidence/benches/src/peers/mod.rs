@@ -10,13 +10,14 @@ mod trial;
 
 use std::path::Path;
 
+use leasehold_testkit::Table;
+
 pub(crate) use self::ours::{PEER, run as run_ours};
 use self::programs::Programs;
 use self::row::{ROWS, Row, Want};
 use self::trial::{Trial, Trials};
 use crate::measure::{jain, number, span};
 use crate::outcome::Outcome;
-use crate::table::Table;
 
 /// How often each row is measured, the peers in turns. The best round of each counts, because the
 /// machine makes the others worse.

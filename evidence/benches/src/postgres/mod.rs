@@ -5,7 +5,7 @@ mod contender;
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{PgBouncer, Postgres};
+use leasehold_testkit::{PgBouncer, Postgres, Table};
 use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
@@ -13,7 +13,6 @@ use crate::alone::{Score, middle};
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
-use crate::table::Table;
 
 /// How often the contenders take turns, so that a slow moment of the machine hits them all.
 const ROUNDS: usize = 7;

@@ -4,20 +4,20 @@ use std::fmt;
 
 /// A table that grows by rows.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     title: String,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with a title and the heads of its columns.
-    pub(crate) fn new(title: &str, heads: &[&str]) -> Self {
+    pub fn new(title: &str, heads: &[&str]) -> Self {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
         Self { title: title.to_owned(), rows: vec![heads] }
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 }
