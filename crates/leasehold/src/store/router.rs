@@ -7,7 +7,7 @@ use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
 #[cfg(feature = "file")]
-use super::file::File;
+use super::file::{self, File};
 use super::finding::Finding;
 use super::memory::{self, Memory};
 use super::place::{Environment, Place, invalid, of_process};
@@ -134,7 +134,7 @@ pub fn place(url: &str) -> Option<Place> {
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     match Options::read(url, Some(&of_process))? {
         #[cfg(feature = "file")]
-        Options::File(path) => File::examine(&path),
+        Options::File(path) => file::examine(&path),
         Options::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
         Options::Postgres(options) => postgres::examine(*options).await,

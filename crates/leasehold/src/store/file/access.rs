@@ -12,7 +12,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Stat, Uid, chownat, fchmod, fchown, fstat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, Stat, Uid, chownat, fchmod, fchown, fstat, stat,
+};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// The mode of a new database, which is for its user only.
@@ -38,16 +41,12 @@ pub(crate) struct Access {
 impl Access {
     /// The users of the database at a path.
     pub(crate) fn of(database: &Path) -> io::Result<Self> {
-        match fs::metadata(database) {
-            Ok(found) => {
-                let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
-                Ok(Self { mode: shared(found.mode()), owner: Some(owner) })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Self { mode: NEW, owner: None })
-            }
-            Err(error) => Err(error),
-        }
+        let found = match stat(database) {
+            Err(Errno::NOENT) => return Ok(Self { mode: NEW, owner: None }),
+            found => found?,
+        };
+        let owner = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
+        Ok(Self { mode: shared(found.st_mode), owner: Some(owner) })
     }
 
     /// Whether users other than its owner may use the database.
@@ -59,15 +58,17 @@ impl Access {
     /// or may write to it. If `in_group`, any member of the group may own it: nobody else could
     /// have made it.
     pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
+        if self.mode & OTHERS == OTHERS {
+            return None; // nobody is a stranger
+        }
         let (owner, group) = self.owner.unwrap_or((geteuid(), Gid::from_raw(side.st_gid)));
-        let is_everybodys = self.mode & OTHERS == OTHERS;
         let is_groups = self.mode & GROUP == GROUP && group.as_raw() == side.st_gid;
         let is_users = [0, owner.as_raw()].contains(&side.st_uid) || is_groups && in_group;
-        if !is_users && !is_everybodys {
+        if !is_users {
             return Some(format!("belongs to user {}", side.st_uid));
         }
         let strangers = if is_groups { 0o002 } else { 0o022 };
-        let is_open = side.st_mode & strangers != 0 && !is_everybodys;
+        let is_open = side.st_mode & strangers != 0;
         is_open.then(|| "may be written by users who may not write it".to_owned())
     }
 
@@ -94,13 +95,10 @@ impl Access {
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         let mode = if is_directory { self.of_directory() } else { self.mode };
         if let Some((owner, group)) = self.owner {
-            let owner = user.is_root().then_some(owner).filter(|owner| !owner.is_root());
-            let group = (found.st_gid != group.as_raw()).then_some(group);
-            if owner.is_some() || group.is_some() {
-                // A user who is not in the group cannot give the file to it. Then the group stays,
-                // and only the mode is set.
-                let _ = fchown(made, owner, group);
-            }
+            let owner = Some(owner).filter(|owner| user.is_root() && !owner.is_root());
+            // A user who is not in the group cannot give the file to it. Then the group stays, and
+            // only the mode is set.
+            let _ = fchown(made, owner, Some(group));
         }
         if found.st_mode & 0o7777 != mode {
             fchmod(made, Mode::from_raw_mode(mode))?;

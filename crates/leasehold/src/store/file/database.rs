@@ -1,22 +1,23 @@
 //! The database of a store: how it is opened, and its transactions. Each takes the write lock.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Clock, Error, StoreError, StoreErrorKind};
+use leasehold_core::{Answer, Clock, Error, Operation, Reply, StoreError, StoreErrorKind, model};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::access::Access;
 use super::disk_space::{self, DatabaseFile, DiskSpace, Reserve};
-use super::error::{FORKED, FULL, REPLACED};
+use super::error::{FORKED, FULL};
 use super::liveness::Liveness;
 use super::location::Location;
 use super::schema;
+use super::side::Side;
 use super::transaction::{FileTransaction, Site};
-use super::users::{Files, Users};
-use super::write_lock::{Turn, WriteLock};
+use super::users::{self, Files, Users};
 use crate::process::PerProcess;
 
 /// The longest wait for other programs that have the database open, such as `sqlite3`: 2 s.
@@ -34,7 +35,6 @@ static OPEN: PerProcess<Arc<()>> = PerProcess::new();
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) site: Arc<Site>,
-    write_lock: WriteLock,
     connection: Connection,
     /// The files to which the paths led when the database was opened.
     files: Files,
@@ -55,11 +55,9 @@ impl Database {
         refuse_in_child(&location)?;
         schema::refuse_others_files(&location)?;
         let access = location.io(Access::of(&location.database))?;
-        location.create_side(access)?;
-        let liveness = Arc::new(Liveness::open(&location, access)?);
-        let write_lock = location.beside(WriteLock::open(liveness.directory(), access))?;
+        let side = Side::open(&location, access)?;
         let users = location.io(Users::open(&location, &boot))?;
-        let _turn = location.beside(write_lock.lock())?;
+        let turn = location.io(side.turn())?;
         let are_others = users.agree(&location)?;
         location.create_database()?;
         let open = Arc::clone(OPEN.this());
@@ -69,24 +67,46 @@ impl Database {
         access.give_group(&location.log);
         access.give_group(&location.shared_memory);
         let disk_space = location.sql(DiskSpace::new(&connection, file))?;
-        let files = location.io(Files::at(&location))?;
-        if !files.has_write_lock(&location.io(write_lock.metadata())?) {
-            return Err(location.error(REPLACED).into());
-        }
+        let mut files = location.io(Files::at(&location))?;
+        // If its path leads to another file by now, the first transaction says so.
+        files.ids[3] = users::id(&location.io(side.write_lock.metadata())?);
         location.io(users.join(&files))?;
         // SQLite reads and checks all of a log that nobody has open, at some 3 µs a page. If only
         // short commands use the store, each of them finds the log in this state.
         if !are_others && files.log > disk_space::LOG {
             location.sql(copy_log(&connection))?;
         }
+        drop(turn);
+        let liveness = Arc::new(Liveness::new(side));
         let site = Arc::new(Site { location, boot, clock, liveness });
         let (_users, _open, tidy_at_us) = (users, open, 0);
-        Ok(Self { site, write_lock, connection, files, disk_space, _users, _open, tidy_at_us })
+        Ok(Self { site, connection, files, disk_space, _users, _open, tidy_at_us })
     }
 
-    /// Takes the write lock: the turn of this process lasts until the value is dropped.
-    pub(crate) fn turn(&self) -> Result<Turn, StoreError> {
-        self.site.location.beside(self.write_lock.lock())
+    /// Executes one operation, in one transaction. The messages are sent after the commit, and
+    /// without the write lock: a client that is woken takes the write lock immediately.
+    pub(crate) fn apply(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        let done = self.write(Reserve::of(operation), |transaction| {
+            model::apply(&mut &*transaction, transaction.now, operation)
+        });
+        match operation {
+            Operation::Keep(leases) if done.is_err() && self.is_replaced() => {
+                // The holders must learn immediately that their leases are gone.
+                let replies = leases.iter().map(|_| Reply::NotHeld).collect();
+                Ok(Answer::new(self.site.now(), Reply::Many(replies)))
+            }
+            _ => Ok(self.site.deliver(done?)),
+        }
+    }
+
+    /// Does some work in the turn of this process, as all that make pipes must.
+    pub(crate) fn in_turn<T>(
+        &self,
+        work: impl FnOnce(&Arc<Liveness>) -> io::Result<T>,
+    ) -> Result<T, StoreError> {
+        let Site { location, liveness, .. } = &*self.site;
+        let _turn = location.io(liveness.side.turn())?;
+        location.io(work(liveness))
     }
 
     /// Runs `work` in one transaction: all of it is done, or nothing. If there is no room for it at
@@ -96,15 +116,15 @@ impl Database {
         reserve: Reserve,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let _turn = self.turn()?;
+        let site = Arc::clone(&self.site);
+        let _turn = site.location.io(site.liveness.side.turn())?;
         self.check_files()?;
         for step in disk_space::STEPS {
             match self.try_write(reserve, &work) {
                 Err(error) if error.kind() == StoreErrorKind::Full => {}
                 done => return done,
             }
-            let log = &self.site.location.log;
-            let has_grown = self.disk_space.grow(&self.connection, log, step);
+            let has_grown = self.disk_space.grow(&self.connection, &site.location.log, step);
             self.check_files()?;
             // A log that was copied starts again from its beginning, and needs no more disk space.
             // If it cannot be copied, the next attempt fails like this one.
@@ -142,7 +162,7 @@ impl Database {
     }
 
     /// Whether the paths lead to other files than the open ones, or to none.
-    pub(crate) fn is_replaced(&self) -> bool {
+    fn is_replaced(&self) -> bool {
         let found = self.files.check(&self.site.location);
         found.is_err_and(|error| error.kind() == StoreErrorKind::Corrupt)
     }

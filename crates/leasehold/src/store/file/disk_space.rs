@@ -18,6 +18,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use leasehold_core::{Action, Operation, Take};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::users::{FileId, Files, id};
@@ -47,6 +48,19 @@ pub(crate) enum Reserve {
     Keep,
     /// The operation ends or renews something, and may use the reserve.
     Use,
+}
+
+impl Reserve {
+    /// Releases, renewals and waiters that ask again may use it; requests for something new may
+    /// not.
+    pub(crate) fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::On {
+                action: Action::Take(Take { place: None, from: None, .. }), ..
+            } => Self::Keep,
+            _ => Self::Use,
+        }
+    }
 }
 
 /// The disk space of one database. This value lives longer than the connection.

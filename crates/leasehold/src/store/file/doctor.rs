@@ -23,7 +23,7 @@ const NEARLY_FULL: u64 = 256 << 20;
 /// # Errors
 ///
 /// If rights are missing or the path is wrong, so that the database cannot be used.
-pub(super) fn examine(path: &Path) -> Result<Vec<Finding>, Error> {
+pub(crate) fn examine(path: &Path) -> Result<Vec<Finding>, Error> {
     use StoreErrorKind::{Corrupt, Full, Unsupported, Version};
     let place = format!("file:{}", path.display());
     match findings(&place, path) {

@@ -21,6 +21,9 @@ const NO_SHARED_MEMORY: i32 = 4874;
 /// `SQLITE_IOERR_TRUNCATE`)
 const NOT_WRITTEN: [i32; 2] = [778, 1546];
 
+/// The remedy for a right that is missing.
+const ALLOW: &str = "allow this user to write the file and its directory, or name another path";
+
 /// The remedy for a file that cannot grow.
 const MAKE_ROOM: &str = "make room on the disk, or raise the limit of file sizes (`ulimit -f`)";
 
@@ -90,15 +93,21 @@ impl Location {
         self.error((Version, what))
     }
 
-    /// The result of a system call on the database or its directory.
+    /// The result of a system call on the files of the store.
     pub(crate) fn io<T>(&self, result: Result<T, impl Into<io::Error>>) -> Result<T, StoreError> {
         use io::ErrorKind as Kind;
         result.map_err(|error| {
             let error = error.into();
+            let (shown, side) = (self.database.display(), self.side.display());
+            let of_others = format!(
+                "it, or {side} beside it, is for other users: name another path; or, to share it \
+                 with a group, have its owner run `chgrp -R GROUP {shown}*` and `chmod -R g+rwX \
+                 {shown}*`"
+            );
             let (kind, remedy) = match error.kind() {
-                Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
-                    (Denied, "allow this user to write there, or name another path")
-                }
+                // The store is there, so another user has made it, perhaps in a fine directory.
+                Kind::PermissionDenied if self.side.exists() => (Denied, &*of_others),
+                Kind::PermissionDenied | Kind::ReadOnlyFilesystem => (Denied, ALLOW),
                 Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => (Full, MAKE_ROOM),
                 Kind::InvalidFilename => (Unsupported, "name a shorter path"),
                 _ => (Unreachable, "look at its directory, and the open files' limit"),
@@ -106,24 +115,6 @@ impl Location {
             let what = format!(": cannot use it ({error}): {remedy}");
             self.error((kind, what)).with_source(error)
         })
-    }
-
-    /// The result of a system call in the directory beside the database. If access to it is denied,
-    /// another user has made it. The parent directory may be fine, so the remedy differs.
-    pub(crate) fn beside<T>(
-        &self,
-        result: Result<T, impl Into<io::Error>>,
-    ) -> Result<T, StoreError> {
-        let error = match result.map_err(Into::into) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
-            other => return self.io(other),
-        };
-        let (shown, side) = (self.database.display(), self.side.display());
-        let what = format!(
-            ": cannot use {side} beside it ({error}): name another path; or, to share it with a \
-             group, have its owner run `chgrp -R GROUP {shown}*` and `chmod -R g+rwX {shown}*`"
-        );
-        Err(self.error((Denied, what)).with_source(error))
     }
 
     /// The result of SQLite.
@@ -146,10 +137,7 @@ impl Location {
                 }
                 Some(Code::DiskFull | Code::OutOfMemory) => (Full, MAKE_ROOM),
                 Some(Code::SystemIoFailure) if no_room => (Full, MAKE_ROOM),
-                Some(Code::CannotOpen | Code::PermissionDenied | Code::ReadOnly) => (
-                    Denied,
-                    "allow this user to write the file, its -wal and -shm files and its directory",
-                ),
+                Some(Code::CannotOpen | Code::PermissionDenied | Code::ReadOnly) => (Denied, ALLOW),
                 _ => (Unreachable, "look at the disk that the file is on"),
             };
             self.error((kind, format!(": {error}: {remedy}"))).with_source(error)

@@ -2,10 +2,8 @@
 //! must exist before it is opened.
 
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use leasehold_core::{Error, StoreError, StoreErrorKind};
@@ -15,11 +13,13 @@ use rustix::process::geteuid;
 
 use super::access::{Access, NEW};
 use super::options::file_name;
-use super::write_lock::{self, WriteLock};
 use crate::store::place::invalid;
 
 /// The directory with the files of running processes has the name of the database and this suffix.
 const SIDE_SUFFIX: &str = ".clients";
+
+/// The name of the file in that directory whose lock is the right to use the database.
+pub(crate) const WRITE_LOCK: &str = "gate";
 
 /// The paths of the database, of the files that SQLite keeps beside it, and of the directory with
 /// the files of running processes.
@@ -44,21 +44,28 @@ impl Location {
         let found = fs::canonicalize(parent.join("."));
         let directory = found.map_err(|error| unusable(path, parent, error))?;
         let database = fs::canonicalize(path).unwrap_or_else(|_| directory.join(name));
-        if fs::metadata(&database).is_ok_and(|found| !found.is_file()) {
-            let why = format!("file:{shown} is no regular file: name another, as in file:locks.db");
-            return Err(invalid(why).into());
-        }
         let beside = |suffix: &str| {
-            let mut path = database.clone().into_os_string();
-            path.push(suffix);
+            let path = [database.as_os_str(), suffix.as_ref()].join("".as_ref());
             PathBuf::from(path)
         };
         let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
-        let write_lock = side.join(write_lock::FILE_NAME);
+        let write_lock = side.join(WRITE_LOCK);
         let location = Self { database, log, shared_memory, side, write_lock };
-        location.refuse_network()?;
-        let has_links = fs::metadata(&location.database).is_ok_and(|found| found.nlink() > 1);
-        if has_links || is_mounted_alone(&location.database) {
+        let found = fs::metadata(&location.database).ok();
+        if found.as_ref().is_some_and(|found| !found.is_file()) {
+            let why = format!("file:{shown} is no regular file: name another, as in file:locks.db");
+            return Err(invalid(why).into());
+        }
+        if let Some(kind) = location.io(network_file_system(&directory))? {
+            // Locks and shared memory do not reach across machines, although they seem to on most
+            // network file systems.
+            let what = format!(
+                " is on {kind}, where locks of other machines may not be seen: name a path on a \
+                 local disk, or use a server (redis://…)"
+            );
+            return Err(location.error((StoreErrorKind::Unsupported, what)).into());
+        }
+        if found.is_some_and(|found| found.nlink() > 1) || is_mounted_alone(&location.database) {
             // Each path would have its own log, and see its own locks only.
             let what = " has hard links, or is mounted as a single file, and locks by one path are \
                         not seen by the other: leave one path and use symbolic links, or mount the \
@@ -81,18 +88,6 @@ impl Location {
             Err(Errno::NOENT) => ask(self.directory(), of_file | Right::EXEC_OK),
             found => found,
         })
-    }
-
-    /// Refuses a network file system: locks and shared memory do not reach across machines,
-    /// although they seem to on most network file systems.
-    fn refuse_network(&self) -> Result<(), StoreError> {
-        let kind = self.io(network_file_system(self.directory()))?;
-        let Some(kind) = kind else { return Ok(()) };
-        let what = format!(
-            " is on {kind}, where locks of other machines may not be seen: name a path on a local \
-             disk, or use a server (redis://…)"
-        );
-        Err(self.error((StoreErrorKind::Unsupported, what)))
     }
 
     /// Refuses the directory beside the database if another user owns it, or if somebody may write
@@ -124,30 +119,6 @@ impl Location {
         })
     }
 
-    /// Creates the directory beside the database, for the users of the database, if it does not
-    /// exist. Several processes may do so at the same time.
-    ///
-    /// The directory is renamed into place with the write lock's file already in it. Otherwise
-    /// processes of other users that come while it is being made would be refused.
-    pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
-        if self.side.exists() {
-            return Ok(());
-        }
-        let number = RandomState::new().hash_one(());
-        let new = self.directory().join(format!(".leasehold-{number:016x}"));
-        let made = fs::DirBuilder::new().mode(0o700).create(&new).and_then(|()| {
-            let directory = fs::File::open(&new)?;
-            access.give(&directory)?;
-            WriteLock::open(directory.as_fd(), access)?;
-            fs::rename(&new, &self.side)
-        });
-        if made.is_err() {
-            let _ = fs::remove_dir_all(&new);
-        }
-        // Another process may have been faster.
-        if self.side.exists() { Ok(()) } else { self.io(made) }
-    }
-
     /// Creates an empty database if there is none. An existing database is not even opened: closing
     /// it again would drop the locks that another connection of this process has on it.
     pub(crate) fn create_database(&self) -> Result<(), StoreError> {
@@ -161,17 +132,17 @@ impl Location {
 
 /// The error for a path that leads to no directory for a database.
 fn unusable(path: &Path, parent: &Path, error: io::Error) -> Error {
-    let (shown, parent) = (path.display(), parent.display());
-    let (remedy, is_denied) = match error.kind() {
-        io::ErrorKind::PermissionDenied => ("allow it", true),
-        io::ErrorKind::InvalidFilename => ("name a shorter path", false),
-        io::ErrorKind::NotFound => ("create it first", false),
-        _ => ("name another", false),
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => "allow it",
+        io::ErrorKind::InvalidFilename => "name a shorter path",
+        io::ErrorKind::NotFound => "create it first",
+        _ => "name another",
     };
+    let (shown, parent) = (path.display(), parent.display());
     let why = format!("file:{shown}: the directory {parent}: {error}: {remedy}");
-    match is_denied {
-        true => StoreError::new(StoreErrorKind::Denied, why).into(),
-        false => invalid(why).into(),
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => StoreError::new(StoreErrorKind::Denied, why).into(),
+        _ => invalid(why).into(),
     }
 }
 

@@ -6,9 +6,9 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | the write lock of the database: [`write_lock`] |
+//! | `PATH.clients/gate` | the write lock of the database: [`side`] |
 //! | `PATH.clients/<32 hex>` | a pipe per living client: [`liveness`] |
-//! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name: [`subscription`] |
+//! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name: [`inbox`] |
 //!
 //! All these files have the mode and the group of `PATH`: see [`access`]. A [`thread`] executes the
 //! operations.
@@ -24,17 +24,15 @@ mod location;
 mod options;
 mod reap;
 mod schema;
-mod subscription;
+mod side;
 mod thread;
 mod tidy;
 mod transaction;
 mod users;
-mod write_lock;
 
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leasehold_core::{
@@ -42,11 +40,13 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
-use self::inbox::FileInbox;
+use self::disk_space::Reserve;
+pub(super) use self::doctor::examine;
+use self::inbox::{FileInbox, FileSubscription};
 use self::liveness::Liveness;
 use self::thread::Executor;
 pub use self::transaction::FileTransaction;
-use super::{Capabilities, Finding, Inbox, Store, Subscribed};
+use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
 
 /// The boot id, which the kernel draws anew at each start of the machine. (random(4))
@@ -119,11 +119,6 @@ impl File {
         Ok(Self { executor, is_one_clients: true })
     }
 
-    /// Checks a store for faults that would break a promise. Creates nothing.
-    pub(super) fn examine(path: &Path) -> Result<Vec<Finding>, Error> {
-        doctor::examine(path)
-    }
-
     /// Opens a database on the given clock, in the given start of the machine.
     pub(crate) fn with_clock(
         path: impl Into<PathBuf>,
@@ -158,16 +153,11 @@ impl File {
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.executor.transact(work).await
+        self.executor.ask(move |database| database.write(Reserve::Keep, work)).await
     }
 
-    fn liveness(&self) -> &Arc<Liveness> {
+    fn liveness(&self) -> &Liveness {
         &self.executor.site.liveness
-    }
-
-    /// The result of a system call on the pipes beside the database.
-    fn beside<T>(&self, result: io::Result<T>) -> Result<T, StoreError> {
-        self.executor.site.location.beside(result)
     }
 }
 
@@ -197,26 +187,29 @@ impl Store for File {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(self.executor.execute(operation))
+        Box::pin(self.executor.ask(move |database| database.apply(&operation)))
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move {
-            let client = self.executor.register(client).await?;
-            let liveness = self.liveness();
-            let inbox = FileInbox::new(Arc::clone(liveness), client);
-            Ok(Box::new(self.beside(inbox)?) as _)
+            let open = move |liveness: &_| FileInbox::open(liveness, client);
+            let inbox = self.executor.ask(move |database| database.in_turn(open)).await?;
+            Ok(Box::new(inbox) as _)
         })
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let told = subscription::publish(self.liveness(), name, message);
-        Box::pin(async move { self.beside(told) })
+        let told = inbox::publish(self.liveness(), name, message);
+        Box::pin(async move { self.executor.site.location.io(told) })
     }
 
     fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
-        let news = subscription::subscribe(self.liveness(), name);
-        Box::pin(async move { Ok(Some(Box::new(self.beside(news)?) as _)) })
+        let name = name.clone();
+        Box::pin(async move {
+            let open = move |liveness: &_| FileSubscription::open(liveness, name);
+            let news = self.executor.ask(move |database| database.in_turn(open)).await?;
+            Ok(Some(Box::new(news) as _))
+        })
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {

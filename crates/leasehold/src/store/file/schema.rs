@@ -55,15 +55,12 @@ fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, Sto
 /// before anything is made beside the file.
 pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError> {
     let is_new = || location.database.exists() && !location.side.exists();
-    if !is_new() {
-        return Ok(());
+    if is_new() {
+        location.check_rights()?;
+        // Another process may be just creating the database, and this one saw it half done.
+        check_read_only(location).or_else(|error| if is_new() { Err(error) } else { Ok(()) })?;
     }
-    location.check_rights()?;
-    match check_read_only(location) {
-        // Another process is just creating the database, and this one saw it half done.
-        Err(_) if !is_new() => Ok(()),
-        checked => checked,
-    }
+    Ok(())
 }
 
 /// Checks a database without changing it: refuses what opening it would refuse.

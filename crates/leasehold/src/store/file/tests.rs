@@ -1,7 +1,6 @@
 //! The file store in one process: it is compared with the model, and exposed to all kinds of
 //! faults.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,8 +11,6 @@ use leasehold_core::{
 };
 use rusqlite::Connection;
 
-use super::access::Access;
-use super::write_lock::WriteLock;
 use super::*;
 
 mod compatibility;
@@ -63,10 +60,11 @@ impl Place {
         File::with_clock(self.path(), self.clock.clone(), "first".to_owned()).unwrap_err()
     }
 
-    /// The write lock of the database, as another process has it.
-    fn write_lock(&self) -> WriteLock {
-        let directory = fs::File::open(self.directory.path().join("locks.db.clients")).unwrap();
-        WriteLock::open(directory.as_fd(), Access::of(&self.path()).unwrap()).unwrap()
+    /// Takes the write lock of the database, as another process does.
+    fn turn(&self) -> fs::File {
+        let file = fs::File::open(self.directory.path().join("locks.db.clients/gate")).unwrap();
+        file.lock().unwrap();
+        file
     }
 
     /// The record of a name in the database.
@@ -411,9 +409,8 @@ async fn waits_until(store: &File, go_on: impl FnOnce()) {
 async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
-    let write_lock = place.write_lock();
-    let guard = write_lock.lock().unwrap();
-    waits_until(&store, || drop(guard)).await;
+    let turn = place.turn();
+    waits_until(&store, || drop(turn)).await;
     let program = Connection::open(place.path()).unwrap();
     program.execute_batch("BEGIN IMMEDIATE").unwrap();
     waits_until(&store, || program.execute_batch("COMMIT").unwrap()).await;
@@ -423,8 +420,7 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
 fn opening_gives_up_behind_a_process_that_is_stopped_in_its_transaction() {
     let place = Place::new();
     drop(place.open());
-    let write_lock = place.write_lock();
-    let stopped = write_lock.lock().unwrap();
+    let stopped = place.turn();
     let Error::Store(error) = place.refusal() else { panic!("not of the store") };
     drop(stopped);
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");

@@ -1,5 +1,4 @@
-//! The thread of a store. It opens the database, executes the operations one after the other, and
-//! tidies.
+//! The thread of a store. It opens the database, does one job after the other, and tidies.
 //!
 //! The runtimes of the callers go on meanwhile: only this thread waits for the write lock, for
 //! another program, or for the disk.
@@ -11,17 +10,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold_core::{
-    Action, Answer, ClientId, Clock, Error, Operation, Reply, StoreError, StoreErrorKind, Take,
-    model,
-};
+use leasehold_core::{Clock, Error, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 
 use super::database::Database;
-use super::disk_space::Reserve;
 use super::error::{FORKED, INTERRUPTED, NO_TURN, error};
-use super::liveness::LocalClient;
-use super::transaction::{FileTransaction, Site};
+use super::transaction::Site;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
@@ -44,10 +38,9 @@ pub(super) type Job = Box<dyn FnOnce(&mut Database) + Send>;
 pub(super) struct Executor {
     pub(super) site: Arc<Site>,
     made_in: MadeIn,
+    /// The way to the thread, and the end that breaks when the thread no longer uses the database.
     /// `None` once the database is closed.
-    jobs: Mutex<Option<Sender<Job>>>,
-    /// This end breaks when the thread no longer uses the database.
-    ended: Mutex<Option<Receiver<()>>>,
+    thread: Mutex<Option<(Sender<Job>, Receiver<()>)>>,
 }
 
 impl Executor {
@@ -77,30 +70,8 @@ impl Executor {
         if self.made_in.is_another() { Err(self.site.location.error(FORKED)) } else { Ok(()) }
     }
 
-    /// Executes one operation.
-    pub(super) async fn execute(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.ask(move |database| apply(database, &operation)).await
-    }
-
-    /// Does the work of another crate in one transaction.
-    pub(super) async fn transact<T: Send + 'static>(
-        &self,
-        work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.ask(move |database| database.write(Reserve::Keep, work)).await
-    }
-
-    /// Registers a client of this process as alive.
-    pub(super) async fn register(&self, client: ClientId) -> Result<Arc<LocalClient>, StoreError> {
-        self.ask(move |database| {
-            let _turn = database.turn()?;
-            database.site.register(client)
-        })
-        .await
-    }
-
     /// Does some work on the thread. If it panics, its transaction is undone.
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -115,17 +86,21 @@ impl Executor {
             }
         });
         // If the thread has ended, the job is dropped, and so is the end for its answer.
-        let _ = self.jobs.lock().as_ref().map(|jobs| jobs.send(job));
+        let _ = self.thread.lock().as_ref().map(|(jobs, _)| jobs.send(job));
         let answered = in_time(answer, &self.site.location.database).await;
         answered.map_err(StoreError::maybe_executed)?
     }
 
     /// Ends the thread, which closes the database, and waits for that. Later work is interrupted.
     pub(super) fn close(&self) {
-        if !self.made_in.is_another() {
+        if self.made_in.is_another() {
+            return;
+        }
+        let thread = self.thread.lock().take();
+        if let Some((jobs, ended)) = thread {
             // The thread sees that nobody asks any more.
-            drop(self.jobs.lock().take());
-            let _ = self.ended.lock().as_ref().map(|ended| ended.recv_timeout(LAST_PATIENCE));
+            drop(jobs);
+            let _ = ended.recv_timeout(LAST_PATIENCE);
         }
     }
 }
@@ -134,7 +109,7 @@ impl Drop for Executor {
     fn drop(&mut self) {
         if self.made_in.is_another() {
             // The thread and its channels are the parent's.
-            std::mem::forget((std::mem::take(&mut self.jobs), std::mem::take(&mut self.ended)));
+            std::mem::forget(std::mem::take(&mut self.thread));
         }
         self.close();
     }
@@ -155,8 +130,7 @@ fn start(
             Err(error) => return report(Err(error)),
         };
         let (site, made_in) = (Arc::clone(&database.site), MadeIn::this());
-        let (jobs, ended) = (Mutex::new(Some(jobs)), Mutex::new(Some(ended)));
-        report(Ok(Executor { site, made_in, jobs, ended }));
+        report(Ok(Executor { site, made_in, thread: Mutex::new(Some((jobs, ended))) }));
         while let Ok(job) = queue.recv() {
             job(&mut database);
             // An error here comes again in the next operation, which has a caller to report it to.
@@ -178,32 +152,5 @@ async fn in_time<T>(answer: oneshot::Receiver<T>, database: &Path) -> Result<T, 
     match select(answer, clock.sleep_until(clock.now() + PATIENCE)).await {
         Either::Left((answer, _)) => answer.map_err(|_| error(database, INTERRUPTED)),
         Either::Right(_) => Err(error(database, NO_TURN)),
-    }
-}
-
-/// One operation, in one transaction. The messages are sent after the commit, and without the write
-/// lock: a client that is woken takes the write lock immediately.
-fn apply(database: &mut Database, operation: &Operation) -> Result<Answer, StoreError> {
-    let done = database.write(reserve_for(operation), |transaction| {
-        model::apply(&mut &*transaction, transaction.now, operation)
-    });
-    match operation {
-        Operation::Keep(leases) if done.is_err() && database.is_replaced() => {
-            // The holders must learn immediately that their leases are gone.
-            let replies = leases.iter().map(|_| Reply::NotHeld).collect();
-            Ok(Answer::new(database.site.now(), Reply::Many(replies)))
-        }
-        _ => Ok(database.site.deliver(done?)),
-    }
-}
-
-/// Whether an operation may use the disk space that is set aside: releases, renewals and waiters
-/// that ask again may, and requests for something new may not.
-fn reserve_for(operation: &Operation) -> Reserve {
-    match operation {
-        Operation::On { action: Action::Take(Take { place: None, from: None, .. }), .. } => {
-            Reserve::Keep
-        }
-        _ => Reserve::Use,
     }
 }

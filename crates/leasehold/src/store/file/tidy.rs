@@ -3,26 +3,27 @@
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use leasehold_core::{Addressed, ClientId, StoreError};
+use leasehold_core::{Addressed, ClientId, LockName, StoreError};
 
 use super::database::Database;
 use super::disk_space::Reserve;
+use super::reap;
 use super::thread::Job;
-use super::transaction::FileTransaction;
-use super::{reap, subscription};
+use super::transaction::{FileTransaction, unreadable};
 
 /// The interval at which the processes of a store tidy: 2 min.
 pub(crate) const INTERVAL_US: u64 = 120_000_000;
 
 /// The number of rows that one transaction reads: 256, so that tidying keeps others waiting hardly
 /// longer than an ordinary request does.
-const ROWS: usize = 256;
+const ROWS: u32 = 256;
+
+const NAMES: &str = "SELECT name FROM lock WHERE name > ?1 ORDER BY name LIMIT ?2";
 
 impl Database {
     /// Tidies if that is due. Does the jobs that come meanwhile.
     pub(super) fn tidy_if_due(&mut self, jobs: &Receiver<Job>) -> Result<(), StoreError> {
         let site = Arc::clone(&self.site);
-        let (location, liveness) = (&site.location, &site.liveness);
         let now_us = site.now().lease_us;
         if self.tidy_at_us > now_us {
             return Ok(());
@@ -32,23 +33,18 @@ impl Database {
         if !self.write(Reserve::Use, claim)? {
             return Ok(());
         }
-        // A listener's pipe needs no lock: it gets its name once it is open.
-        location.beside(subscription::remove_unread(liveness))?;
-        // A client's pipe is made and opened under the write lock. A client whose pipe is made but
-        // not yet open looks dead: without the lock, it would be reaped with the lease that it
-        // acquires a moment later.
-        let turn = self.turn()?;
-        let dead = location.beside(liveness.dead())?;
-        drop(turn);
+        let pipes = self.in_turn(|liveness| liveness.side.unread())?;
+        let dead: Vec<ClientId> = pipes.iter().filter_map(|pipe| pipe.parse().ok()).collect();
         let mut next = Some(String::new());
-        while let Some(from) = next {
-            let part = self.write(Reserve::Use, |transaction| transaction.tidy(&from, &dead))?;
+        while let Some(after) = next {
+            let part = self.write(Reserve::Use, |transaction| transaction.tidy(&after, &dead))?;
             next = site.deliver(part);
             jobs.try_iter().for_each(|job| job(self));
         }
-        let _turn = self.turn()?;
-        dead.iter().for_each(|client| liveness.remove(&client.to_string()));
-        Ok(())
+        self.in_turn(|liveness| {
+            pipes.iter().for_each(|pipe| liveness.side.remove(pipe));
+            Ok(())
+        })
     }
 }
 
@@ -69,25 +65,25 @@ impl FileTransaction<'_> {
     /// after which to continue, and the messages to send.
     fn tidy(
         &self,
-        from: &str,
+        after: &str,
         dead: &[ClientId],
     ) -> Result<(Option<String>, Vec<Addressed>), StoreError> {
-        let (mut names, mut scanned) = (Vec::new(), 0);
-        let mut next = None;
-        self.each_row(from, |name, record| {
-            // A damaged record is left as it is: a caller that asks for it gets the error.
-            names.extend(record.map(|_| name.clone()));
-            scanned += 1;
-            next = (scanned == ROWS).then(|| name.to_string());
-            next.is_none()
+        let mut names: Vec<String> = self.sql(|transaction| {
+            transaction.prepare_cached(NAMES)?.query_map((after, ROWS), |row| row.get(0))?.collect()
         })?;
         let mut messages = Vec::new();
-        for name in names {
-            messages.extend(self.edit(&name, |record, counter| {
+        for name in names.iter().filter_map(|name| LockName::new(name.as_str()).ok()) {
+            let tidied = self.edit(&name, |record, counter| {
                 record.expire(self.now);
-                Ok(reap::end_dead(record, counter, self.now, dead))
-            })?);
+                reap::end_dead(record, counter, self.now, dead)
+            });
+            match tidied {
+                // A damaged record is left as it is: a caller that asks for it gets the error.
+                Err(error) if unreadable(&error).is_some() => {}
+                tidied => messages.extend(tidied?),
+            }
         }
-        Ok((next, messages))
+        let is_last = names.len() < ROWS as usize;
+        Ok((names.pop().filter(|_| !is_last), messages))
     }
 }

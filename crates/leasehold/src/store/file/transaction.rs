@@ -18,12 +18,11 @@ use std::sync::Arc;
 
 use leasehold_core::model::{Outcome, Record, Records, UnreadableRecord};
 use leasehold_core::{
-    Action, Addressed, ClientId, Clock, Keep, LockName, Now, Page, Reply, StoreError,
-    StoreErrorKind,
+    Action, Addressed, Clock, Keep, LockName, Now, Page, Reply, StoreError, StoreErrorKind,
 };
 use rusqlite::{OptionalExtension, Params, Transaction};
 
-use super::liveness::{Liveness, LocalClient};
+use super::liveness::Liveness;
 use super::location::Location;
 use super::reap;
 
@@ -55,15 +54,10 @@ impl Site {
         Now::of(&*self.clock)
     }
 
-    /// Registers a client of this process as alive. The caller holds the write lock.
-    pub(crate) fn register(&self, client: ClientId) -> Result<Arc<LocalClient>, StoreError> {
-        self.location.beside(self.liveness.register(client))
-    }
-
     /// Sends the messages of a transaction.
     pub(crate) fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
         for (client, message) in messages {
-            self.liveness.send(client, message);
+            self.liveness.send(client, &message);
         }
         answer
     }
@@ -118,7 +112,7 @@ impl<'a> FileTransaction<'a> {
     pub(crate) fn edit<T>(
         &self,
         name: &LockName,
-        work: impl FnOnce(&mut Record, &mut u64) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut Record, &mut u64) -> T,
     ) -> Result<T, StoreError> {
         let stored: Option<(String, String)> = self.sql(|transaction| {
             let mut statement = transaction.prepare_cached(READ)?;
@@ -130,7 +124,7 @@ impl<'a> FileTransaction<'a> {
         };
         let before = self.number(COUNTER)?;
         let mut counter = before;
-        let done = work(&mut record, &mut counter)?;
+        let done = work(&mut record, &mut counter);
         if counter != before {
             self.set_number(COUNTER, counter)?;
         }
@@ -142,29 +136,6 @@ impl<'a> FileTransaction<'a> {
             Some(_) | None => self.run(WRITE, (name.as_str(), &self.site.boot, text))?,
         }
         Ok(done)
-    }
-
-    /// Calls `visit` with each name from `first` on, and with its record unless that is damaged,
-    /// until `visit` has seen enough.
-    pub(crate) fn each_row(
-        &self,
-        first: &str,
-        mut visit: impl FnMut(&LockName, Option<&Record>) -> bool,
-    ) -> Result<(), StoreError> {
-        self.sql(|transaction| {
-            let mut statement = transaction.prepare_cached(ROWS)?;
-            let mut rows = statement.query([first])?;
-            while let Some(row) = rows.next()? {
-                let (name, text, boot): (String, String, String) = row.try_into()?;
-                // A name that is not of ours belongs to the program that put it there.
-                let Ok(name) = LockName::new(name) else { continue };
-                let record = self.decode(&name, &text, &boot);
-                if !visit(&name, record.as_ref().ok()) {
-                    break;
-                }
-            }
-            Ok(())
-        })
     }
 
     fn run(&self, sql: &str, parameters: impl Params) -> Result<(), StoreError> {
@@ -210,6 +181,11 @@ impl<'a> FileTransaction<'a> {
     }
 }
 
+/// Why the record of a name could not be read, if that is the error.
+pub(crate) fn unreadable(error: &StoreError) -> Option<UnreadableRecord> {
+    error.source()?.downcast_ref().copied()
+}
+
 /// The records of all names.
 impl Records for &FileTransaction<'_> {
     type Error = StoreError;
@@ -223,33 +199,41 @@ impl Records for &FileTransaction<'_> {
         keys: u32,
     ) -> Result<Page, StoreError> {
         let mut page = Page::default();
-        self.each_row(after.unwrap_or(prefix), |name, record| {
-            if after == Some(name.as_str()) {
-                return true;
+        self.sql(|transaction| {
+            let mut statement = transaction.prepare_cached(ROWS)?;
+            let mut rows = statement.query([after.unwrap_or(prefix)])?;
+            while let Some(row) = rows.next()? {
+                let (name, text, boot): (String, String, String) = row.try_into()?;
+                // A name that is not of ours belongs to the program that put it there.
+                let Ok(name) = LockName::new(name) else { continue };
+                if after == Some(name.as_str()) {
+                    continue;
+                }
+                let record = self.decode(&name, &text, &boot);
+                let is_used = record.map_or(true, |record| record.is_in_use(now));
+                if !name.as_str().starts_with(prefix) || !page.scan(&name, is_used, keys) {
+                    break;
+                }
             }
-            let is_used = record.is_none_or(|record| record.is_in_use(now));
-            name.as_str().starts_with(prefix) && page.scan(name, is_used, keys)
-        })?;
-        Ok(page)
+            Ok(page)
+        })
     }
 
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, StoreError> {
         if let Action::Take(take) = action {
             // The client must count as alive before anything is written in its name.
-            self.site.register(take.request.id.client)?;
+            let registered = self.site.liveness.register(take.request.id.client);
+            self.site.location.io(registered)?;
         }
         self.edit(name, |record, counter| {
-            let outcome = reap::step(record, counter, now, action, &self.site.liveness);
-            reap::note(record, action, &outcome.reply, &self.site.liveness);
-            Ok(outcome)
+            reap::step(record, counter, now, action, &self.site.liveness)
         })
     }
 
     fn keep(&mut self, now: Now, name: &LockName, keep: &Keep) -> Result<Outcome, StoreError> {
         self.step(now, name, &Action::Keep(keep.clone())).or_else(|error| {
             // The error concerns this lease only, and no other lease that is kept with it.
-            let unreadable = error.source().and_then(|cause| cause.downcast_ref());
-            let refusal = unreadable.copied().map(UnreadableRecord::refusal).ok_or(error)?;
+            let refusal = unreadable(&error).map(UnreadableRecord::refusal).ok_or(error)?;
             Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new() })
         })
     }

@@ -14,6 +14,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 
 use leasehold_core::StoreError;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use nix::fcntl::{FcntlArg, fcntl};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use nix::libc;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::error::{OTHER_CLOCK, REPLACED};
@@ -26,7 +30,7 @@ pub(crate) type FileId = (u64, u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Files {
     /// The database, its log, its shared memory and the file of the write lock.
-    ids: [FileId; 4],
+    pub(crate) ids: [FileId; 4],
     /// The lengths of the database and of its log, in bytes.
     pub(crate) database: u64,
     pub(crate) log: u64,
@@ -51,10 +55,6 @@ impl Files {
             Err(error) if error.kind() != io::ErrorKind::NotFound => location.io(Err(error)),
             Ok(_) | Err(_) => Err(location.error(REPLACED)),
         }
-    }
-
-    pub(crate) fn has_write_lock(&self, found: &Metadata) -> bool {
-        self.ids[3] == id(found)
     }
 
     fn text(&self) -> String {
@@ -115,26 +115,23 @@ impl Users {
 impl Users {
     fn is_locked(&self, about: &str) -> io::Result<bool> {
         // If an exclusive lock would be refused, somebody else has a shared one.
-        let mut found = byte_lock(nix::libc::F_WRLCK, self.byte(about), 1);
-        nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut found))?;
-        Ok(i32::from(found.l_type) != nix::libc::F_UNLCK)
+        let mut found = self.byte_lock(libc::F_WRLCK, about);
+        fcntl(&self.directory, FcntlArg::F_OFD_GETLK(&mut found))?;
+        Ok(i32::from(found.l_type) != libc::F_UNLCK)
     }
 
-    fn lock(&self, about: &str) -> io::Result<()> {
-        self.set(&byte_lock(nix::libc::F_RDLCK, self.byte(about), 1))
-    }
-
-    /// The offset is at most half of the largest `off_t`, so that offset plus length cannot
-    /// overflow.
-    fn byte(&self, about: &str) -> i64 {
-        (hash(&[&self.name[..], about.as_bytes()].join(&0)) >> 2) as i64
-    }
-
-    /// Sets a lock of the open file description (OFD). A lock of the process would end when the
+    /// Takes a lock of the open file description (OFD). A lock of the process would end when the
     /// process closes the directory anywhere else.
-    fn set(&self, lock: &nix::libc::flock) -> io::Result<()> {
-        nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_SETLK(lock))?;
+    fn lock(&self, about: &str) -> io::Result<()> {
+        fcntl(&self.directory, FcntlArg::F_OFD_SETLK(&self.byte_lock(libc::F_RDLCK, about)))?;
         Ok(())
+    }
+
+    fn byte_lock(&self, kind: i32, about: &str) -> libc::flock {
+        // At most half of the largest `off_t`, so that offset plus length cannot overflow.
+        let byte = hash(&[&self.name[..], about.as_bytes()].join(&0)) >> 2;
+        let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
+        libc::flock { l_type, l_whence, l_start: byte as i64, l_len: 1, l_pid: 0 }
     }
 }
 
@@ -143,18 +140,8 @@ impl Drop for Users {
     fn drop(&mut self) {
         // Closing is not enough: a child process has copies of all descriptors for a moment while
         // it is started. A length of zero means all bytes.
-        let _ = self.set(&byte_lock(nix::libc::F_UNLCK, 0, 0));
-    }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn byte_lock(kind: i32, start: i64, length: i64) -> nix::libc::flock {
-    nix::libc::flock {
-        l_type: kind as i16,
-        l_whence: nix::libc::SEEK_SET as i16,
-        l_start: start,
-        l_len: length,
-        l_pid: 0,
+        let all = libc::flock { l_start: 0, l_len: 0, ..self.byte_lock(libc::F_UNLCK, "") };
+        let _ = fcntl(&self.directory, FcntlArg::F_OFD_SETLK(&all));
     }
 }
 

@@ -126,17 +126,17 @@ fn a_name_that_is_too_long_for_the_files_beside_it_is_refused_and_leaves_nothing
 async fn what_is_looked_at_is_not_created() {
     let place = Place::new();
     let files = || fs::read_dir(place.directory.path()).unwrap().count();
-    let findings = File::examine(&place.path()).unwrap();
+    let findings = examine(&place.path()).unwrap();
     assert!(findings.iter().all(|finding| finding.level == crate::store::Level::Ok));
     assert_eq!(files(), 0);
     fs::write(place.path(), "").unwrap();
-    File::examine(&place.path()).unwrap();
+    examine(&place.path()).unwrap();
     assert_eq!(files(), 1);
     fs::remove_file(place.path()).unwrap();
     let store = place.open();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     let before = files();
-    File::examine(&place.path()).unwrap();
+    examine(&place.path()).unwrap();
     assert_eq!(files(), before);
     // The store is unharmed.
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Ended(true));
