@@ -1,10 +1,10 @@
 //! What the options of the stores on servers have in common.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
-use leasehold_core::text::parse_duration;
 
 use super::place::invalid;
 
@@ -20,7 +20,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const OFFSET: Duration = Duration::from_millis(500);
 
 /// The range of a timeout: below 10 ms a busy machine looks like a dead server.
-const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// The address of a server.
 #[cfg_attr(not(feature = "postgres"), expect(unreachable_pub, reason = "PostgresServer is this"))]
@@ -76,10 +76,10 @@ pub enum Quarantine {
 
 impl Quarantine {
     /// The value of the option in a URL.
-    pub(super) fn read(text: String) -> Result<Self, InvalidInput> {
+    pub(super) fn read(text: &str) -> Result<Self, InvalidInput> {
         #[cfg(leasehold_test_bugs)]
         if text.starts_with(|first: char| first.is_ascii_digit()) {
-            return span(text).map(Self::Of);
+            return leasehold_core::text::parse_duration(text).map(Self::Of);
         }
         word(&[("on", Self::On), ("off", Self::Off)])(text)
     }
@@ -97,17 +97,12 @@ impl Quarantine {
 }
 
 /// Reads a value that is any text.
-pub(super) fn text<T: From<String>>(text: String) -> Result<T, InvalidInput> {
+pub(super) fn text<T: for<'a> From<&'a str>>(text: &str) -> Result<T, InvalidInput> {
     Ok(text.into())
 }
 
-/// Reads a value that is a span.
-pub(super) fn span(text: String) -> Result<Duration, InvalidInput> {
-    parse_duration(&text)
-}
-
 /// Reads a value that is one of these words.
-pub(super) fn word<T: Copy>(words: &[(&str, T)]) -> impl Fn(String) -> Result<T, InvalidInput> {
+pub(super) fn word<T: Copy>(words: &[(&str, T)]) -> impl Fn(&str) -> Result<T, InvalidInput> {
     |text| {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let words = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>();
@@ -120,19 +115,11 @@ pub(super) fn list(words: &[&str], link: &str) -> String {
     format!("{} {link} {last}", others.join(", "))
 }
 
-/// Refuses a timeout that is out of range.
-pub(super) fn check_timeout(span: Duration) -> Result<(), InvalidInput> {
-    let (least, most) = TIMEOUTS;
-    match (least..=most).contains(&span) {
-        true => Ok(()),
-        false => Err(invalid(format!("`timeout` is {span:?}: give {least:?} to {most:?}"))),
-    }
-}
-
-/// Refuses the first of these that is so.
-pub(super) fn refuse<const N: usize>(refusals: [(bool, &str); N]) -> Result<(), InvalidInput> {
-    match refusals.into_iter().find(|(is_so, _)| *is_so) {
-        Some((_, why)) => Err(invalid(why)),
+/// Refuses a timeout that is out of range, and the first of the others that is so.
+pub(super) fn check(timeout: Duration, others: &[(bool, &str)]) -> Result<(), InvalidInput> {
+    let timeout = (!TIMEOUTS.contains(&timeout), "`timeout` is out of range: give 10ms to 60s");
+    match std::iter::once(&timeout).chain(others).find(|(is_so, _)| *is_so) {
+        Some((_, why)) => Err(invalid(*why)),
         None => Ok(()),
     }
 }

@@ -40,14 +40,10 @@ impl<'a> Url<'a> {
 }
 
 /// Reads the servers, each of which must occur once.
-pub(crate) fn servers(
-    scheme: &str,
-    hosts: &str,
-    default_port: u16,
-) -> Result<Vec<Server>, InvalidInput> {
+pub(crate) fn servers(hosts: &str, default_port: u16) -> Result<Vec<Server>, InvalidInput> {
     let mut servers = Vec::new();
     for text in hosts.split(',') {
-        let server = server(scheme, text, default_port)?;
+        let server = server(text, default_port)?;
         if servers.contains(&server) {
             return Err(invalid(format!("the addresses have {server} twice")));
         }
@@ -56,38 +52,31 @@ pub(crate) fn servers(
     Ok(servers)
 }
 
-/// Reads a host and its port. The scheme is only used for the remedy in an error.
-pub(crate) fn server(scheme: &str, text: &str, default_port: u16) -> Result<Server, InvalidInput> {
+/// Reads a host and its port.
+pub(crate) fn server(text: &str, default_port: u16) -> Result<Server, InvalidInput> {
     let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
-    let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
-        bracketed.split_once(']').ok_or_else(unclosed)?
-    } else {
-        text.split_at(text.find(':').unwrap_or(text.len()))
+    let (host, rest) = match text.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']').ok_or_else(unclosed)?,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
     if host.is_empty() {
-        return Err(invalid(format!("there is no host: write {scheme}://HOST[:PORT]")));
+        return Err(invalid("there is no host: write HOST[:PORT] after `://`"));
     }
-    let port = match rest.strip_prefix(':').map(str::parse) {
-        None if rest.is_empty() => default_port,
-        Some(Ok(port)) if port > 0 => port,
-        // The text may be a password whose `@` is missing.
-        None | Some(_) => {
-            return Err(invalid(format!(
-                "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
-                 USER:PASSWORD@ before the host if it has users"
-            )));
-        }
+    let port = match rest.strip_prefix(':') {
+        None if rest.is_empty() => Some(default_port),
+        port => port.and_then(|port| port.parse().ok()).filter(|port| *port > 0),
     };
-    Ok(Server { host: decode("host", host)?, port })
+    // The message does not show the text: it may be a password whose `@` is missing.
+    let no_port = "the port in the store URL is not 1 to 65535: write HOST:PORT, with \
+                   USER:PASSWORD@ before the host if it has users";
+    Ok(Server { host: decode("host", host)?, port: port.ok_or_else(|| invalid(no_port))? })
 }
 
 /// Decodes `%2F` and other escapes.
 pub(crate) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
-    percent_decode(text).ok_or_else(|| {
-        invalid(format!(
-            "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
-        ))
-    })
+    let why =
+        || format!("the {part} in the store URL has a `%` without two hex digits, or no UTF-8");
+    percent_decode(text).ok_or_else(|| invalid(why()))
 }
 
 /// Refuses a delimiter where none belongs. Such a delimiter is part of an unescaped password, and
@@ -96,13 +85,9 @@ fn check_delimiters(authority: &str, path: &str, query: &str) -> Result<(), Inva
     let strays = [authority, path, query].iter().any(|part| part.contains('#'))
         || [path, query].iter().any(|part| part.contains('@'))
         || authority.matches('@').count() > 1;
-    match strays {
-        false => Ok(()),
-        true => Err(invalid(
-            "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, `#` \
-             as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD",
-        )),
-    }
+    let why = "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, \
+               `#` as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD";
+    if strays { Err(invalid(why)) } else { Ok(()) }
 }
 
 /// Splits the login from the hosts.
@@ -146,11 +131,11 @@ impl<'a> Query<'a> {
     pub(crate) fn take<T>(
         &mut self,
         name: &'static str,
-        read: impl FnOnce(String) -> Result<T, InvalidInput>,
+        read: impl FnOnce(&str) -> Result<T, InvalidInput>,
     ) -> Result<Option<T>, InvalidInput> {
         self.names.push(name);
         let at = self.given.iter().position(|(given, _)| *given == name);
-        let value = at.map(|at| read(self.given.remove(at).1)).transpose();
+        let value = at.map(|at| read(&self.given.remove(at).1)).transpose();
         value.map_err(|refusal| invalid(format!("`{name}` in the store URL: {refusal}")))
     }
 
@@ -195,10 +180,9 @@ impl Place {
         let role = role.map(|role| format!("{}@", encode(role.reveal()))).unwrap_or_default();
         let has_hosts = !servers.iter().any(Server::is_socket);
         let remote = has_hosts.then(|| format!("{scheme}://{role}{}/{rest}", joined(&servers)));
-        for server in &mut servers {
-            if ["localhost", "::1"].contains(&server.host.as_str()) {
-                server.host = "127.0.0.1".to_owned();
-            }
+        let is_here = |server: &&mut Server| ["localhost", "::1"].contains(&&*server.host);
+        for server in servers.iter_mut().filter(is_here) {
+            server.host = "127.0.0.1".to_owned();
         }
         Self { id: format!("{scheme} {servers:?} {rest}"), remote }
     }

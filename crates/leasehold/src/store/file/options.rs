@@ -1,29 +1,21 @@
-//! The URL of a file store, and the rules of its locks.
+//! The URL of a file store.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use leasehold_core::InvalidInput;
-use leasehold_core::model::{Rules, Times};
 
 use crate::store::place::invalid;
 
-/// Waiters ask only every 10 s, so that a hundred of them cost about one hundredth of a
-/// processor. At other stores, asking finds lost messages and deaths. Here a message is lost only
-/// with the process that sent it, and the deaths that concern a waiter wake it. So asking only has
-/// to find waiters that hang.
-pub(super) const RULES: Rules =
-    Rules { times: Times { ask_ms: 10_000, ..Times::USUAL }, ..Rules::USUAL };
-
 /// The path in a URL of a file store, which has no options: `file:PATH`.
 pub(super) fn path(url: &str) -> Result<PathBuf, InvalidInput> {
-    let rest = url
-        .strip_prefix("file:")
-        .ok_or_else(|| invalid("the store URL of a file begins with `file:`"))?;
+    let no_file = || invalid("the store URL of a file begins with `file:`");
+    let rest = url.strip_prefix("file:").ok_or_else(no_file)?;
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    if let Some(name) = query.split(['&', '=']).next().filter(|name| !name.is_empty()) {
+    let option = query.split(['&', '=']).next().unwrap_or_default();
+    if !option.is_empty() {
         let why = "a file store has no options";
-        return Err(invalid(format!("the store URL has the unknown option {name:?}: {why}")));
+        return Err(invalid(format!("the store URL has the unknown option {option:?}: {why}")));
     }
     if path.starts_with("//") && !path.starts_with("///") {
         let why = "the store URL names a host, and a file store is local: write file:PATH";

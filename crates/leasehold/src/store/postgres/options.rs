@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
+use leasehold_core::text::parse_duration;
 
-use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, span, text, word};
+use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, text, word};
 use crate::store::place::{Environment, Place, invalid, of_process};
 use crate::store::secret::{Login, Secret};
 use crate::store::tls::{self, Tls, TlsConfig, TlsFiles, Trust};
@@ -127,16 +128,15 @@ impl PostgresOptions {
     ) -> Result<Self, InvalidInput> {
         let example = "postgres://USER@HOST/DATABASE";
         let Url { login, hosts, path, mut query, .. } = Url::read(url, example)?;
-        let server = |text: &str| url::server("postgres", text, DEFAULT_PORT);
-        let number = |text: String| text.parse().map_err(|_| invalid("it is not a number"));
+        let number = |text: &str| text.parse().map_err(|_| invalid("it is not a number"));
         let mut read = Self {
-            servers: url::servers("postgres", hosts, DEFAULT_PORT)?,
+            servers: url::servers(hosts, DEFAULT_PORT)?,
             login,
             database: (!path.is_empty()).then(|| decode("database", path)).transpose()?,
             schema: query.take("schema", text)?.unwrap_or_else(|| SCHEMA.to_owned()),
-            timeout: query.take("timeout", span)?.unwrap_or(DEFAULT_TIMEOUT),
+            timeout: query.take("timeout", parse_duration)?.unwrap_or(DEFAULT_TIMEOUT),
             connections: query.take("connections", number)?.unwrap_or(DEFAULT_CONNECTIONS),
-            listen: query.take("listen", |text| server(&text))?,
+            listen: query.take("listen", |text| url::server(text, DEFAULT_PORT))?,
             quarantine: query.take("quarantine", Quarantine::read)?.unwrap_or_default(),
             sslmode: query.take("sslmode", word(&SSL_MODES))?,
             sslrootcert: query.take("sslrootcert", text)?,
@@ -162,14 +162,12 @@ impl PostgresOptions {
 
     /// Refuses values that are out of range or exclude each other.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
-        options::check_timeout(self.timeout)?;
-        let is_off = self.sslmode == Some(SslMode::Disable);
-        let off = is_off.then_some("`sslmode` is disable");
+        let off = (self.sslmode == Some(SslMode::Disable)).then_some("`sslmode` is disable");
         tls::check(&self.files(), self.tls_config.is_some(), off)?;
         let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
         let is_schema = begins && self.schema.chars().all(is_of_schema);
-        options::refuse([
+        let refusals = [
             (self.servers.is_empty(), "there is no host: write postgres://USER@HOST[:PORT]"),
             (self.login.user.is_none(), "there is no user: write postgres://USER[:PASSWORD]@HOST"),
             (
@@ -185,7 +183,8 @@ impl PostgresOptions {
                 "sslmode=require trusts any server, so `sslrootcert` has no effect: write \
                  sslmode=verify-full, or leave one of them out",
             ),
-        ])
+        ];
+        options::check(self.timeout, &refusals)
     }
 
     /// How long opening a session may take.

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::bugs::{self, Bug};
+use leasehold_core::text::parse_duration;
 
 pub(crate) use crate::store::options::Server as Address;
-use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, span, text, word};
+use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, text, word};
 use crate::store::place::{Environment, Place, invalid, of_process};
 use crate::store::secret::Login;
 use crate::store::tls::{self, TlsConfig, TlsFiles};
@@ -30,9 +31,6 @@ const MAX_PREFIX_BYTES: usize = 64;
 /// How long one request may take: 500 ms, which leaves several tries within a third of the shortest
 /// usual ttl. A healthy server answers within one try.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The largest number of replicas that `replicas=` can ask for: more than anybody has.
-const MAX_REPLICAS: u32 = 100;
 
 const LAYOUTS: [(&str, LayoutName); 4] = [
     ("native", LayoutName::Native),
@@ -83,8 +81,8 @@ pub enum Replicas {
 }
 
 impl Replicas {
-    fn read(text: String) -> Result<Self, InvalidInput> {
-        Ok(match text.as_str() {
+    fn read(text: &str) -> Result<Self, InvalidInput> {
+        Ok(match text {
             "all" => Self::All,
             "none" => Self::None,
             // None of them is in the range.
@@ -108,46 +106,35 @@ pub(crate) enum Servers {
 
 impl Servers {
     /// The servers of a URL, and its database.
-    fn read<'a>(
-        scheme: &str,
-        kind: &str,
-        hosts: &str,
-        path: &'a str,
-    ) -> Result<(Self, &'a str), InvalidInput> {
-        let addresses = || url::servers("redis", hosts, DEFAULT_PORT);
-        Ok(match kind {
-            "" if hosts.contains(',') => {
-                return Err(invalid(
-                    "the store URL names several hosts: give one primary, or say what they are by \
-                     redis+sentinel://, redis+cluster:// or redis+quorum://",
-                ));
-            }
-            "" => (Self::Standalone(url::server("redis", hosts, DEFAULT_PORT)?), path),
-            "unix" if !hosts.is_empty() || path.is_empty() => {
-                return Err(invalid(
-                    "a socket needs its absolute path: write redis+unix:///run/redis.sock, with \
-                     three slashes",
-                ));
-            }
+    fn read<'a>(url: &Url<'a>, kind: &str) -> Result<(Self, &'a str), InvalidInput> {
+        let Url { scheme, hosts, path, .. } = *url;
+        let (service, database) = path.split_once('/').unwrap_or((path, ""));
+        match kind {
+            "" if hosts.contains(',') => Err(invalid(
+                "the store URL names several hosts: give one primary, or say what they are by \
+                 redis+sentinel://, redis+cluster:// or redis+quorum://",
+            )),
+            "" => Ok((Self::Standalone(url::server(hosts, DEFAULT_PORT)?), path)),
+            "unix" if !hosts.is_empty() || path.is_empty() => Err(invalid(
+                "a socket needs its absolute path: write redis+unix:///run/redis.sock, with three \
+                 slashes",
+            )),
             "unix" => {
                 let host = decode("path", &format!("/{path}"))?;
-                (Self::Standalone(Address { host, port: 0 }), "")
+                Ok((Self::Standalone(Address { host, port: 0 }), ""))
             }
-            "cluster" => (Self::Cluster(addresses()?), path),
-            "quorum" => (Self::Quorum(addresses()?), path),
+            "cluster" => Ok((Self::Cluster(url::servers(hosts, DEFAULT_PORT)?), path)),
+            "quorum" => Ok((Self::Quorum(url::servers(hosts, DEFAULT_PORT)?), path)),
+            "sentinel" if service.is_empty() => Err(invalid(
+                "there are sentinels and no service: write redis+sentinel://HOST:PORT,…/SERVICE, \
+                 with the name that they monitor",
+            )),
             "sentinel" => {
-                let (service, database) = path.split_once('/').unwrap_or((path, ""));
-                if service.is_empty() {
-                    return Err(invalid(
-                        "there are sentinels and no service: write \
-                         redis+sentinel://HOST:PORT,…/SERVICE, with the name that they monitor",
-                    ));
-                }
-                let sentinels = url::servers("redis", hosts, DEFAULT_SENTINEL_PORT)?;
-                (Self::Sentinel { sentinels, service: decode("service", service)? }, database)
+                let sentinels = url::servers(hosts, DEFAULT_SENTINEL_PORT)?;
+                Ok((Self::Sentinel { sentinels, service: decode("service", service)? }, database))
             }
-            _ => return Err(unknown_scheme(scheme)),
-        })
+            _ => Err(unknown_scheme(scheme)),
+        }
     }
 
     fn addresses(&self) -> &[Address] {
@@ -254,31 +241,28 @@ impl RedisOptions {
         url: &str,
         environment: Option<Environment<'_>>,
     ) -> Result<Self, InvalidInput> {
-        let Url { scheme, login, hosts, path, mut query } = Url::read(url, "redis://HOST")?;
-        let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let url = Url::read(url, "redis://HOST")?;
+        let (base, kind) = url.scheme.split_once('+').unwrap_or((url.scheme, ""));
         let tls = match base {
             "redis" | "valkey" => false,
             "rediss" | "valkeys" if kind != "unix" => true,
-            _ => return Err(unknown_scheme(scheme)),
+            _ => return Err(unknown_scheme(url.scheme)),
         };
-        let (servers, database) = Servers::read(scheme, kind, hosts, path)?;
-        let user = |text: String| match kind {
-            "sentinel" => Ok(text.into()),
+        let (servers, database) = Servers::read(&url, kind)?;
+        let user = |user: &str| match kind {
+            "sentinel" => Ok(user.into()),
             _ => Err(invalid("it is for sentinels: begin the URL with redis+sentinel://")),
         };
+        let no_number = |_| invalid("the database in the store URL, after the `/`, is no number");
+        let Url { login, mut query, .. } = url;
         let mut read = Self {
             servers,
-            database: match database {
-                "" => 0,
-                number => number.parse().map_err(|_| {
-                    invalid("the database in the store URL, behind the `/`, is not a number")
-                })?,
-            },
+            database: if database.is_empty() { 0 } else { database.parse().map_err(no_number)? },
             login,
             tls,
             tls_config: None,
             prefix: query.take("prefix", text)?,
-            timeout: query.take("timeout", span)?,
+            timeout: query.take("timeout", parse_duration)?,
             ca: query.take("ca", text)?,
             cert: query.take("cert", text)?,
             key: query.take("key", text)?,
@@ -322,19 +306,19 @@ impl RedisOptions {
 
     /// Refuses values that are out of range or exclude each other.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
-        options::check_timeout(self.timeout())?;
         let has_tls = self.tls || self.tls_config.is_some();
         let off = (!has_tls).then_some("begin it with rediss://");
         tls::check(&self.files(), self.tls_config.is_some(), off)?;
         let prefix = self.prefix();
         let is_shared = self.layout.is_shared();
         let in_cluster = matches!(self.servers, Servers::Cluster(_));
+        let in_quorum = matches!(self.servers, Servers::Quorum(_));
+        let has_no_password = |login: &Login| login.user.is_some() && login.password.is_none();
         let brace = prefix.find('{').map(|at| &prefix[at + 1..]);
         let has_no_tag = !is_shared && brace.is_some_and(|rest| rest.starts_with('}'));
-        let range = 1..=MAX_REPLICAS;
         let refusals = [
             (
-                matches!(self.replicas, Replicas::AtLeast(count) if !range.contains(&count)),
+                matches!(self.replicas, Replicas::AtLeast(0 | 101..)),
                 "`replicas` is none, all or a number from 1 to 100",
             ),
             (
@@ -345,17 +329,17 @@ impl RedisOptions {
             // The user in a URL may really be a password whose `:` was forgotten, so the message
             // does not show it.
             (
-                self.login.user.is_some() && self.login.password.is_none(),
+                has_no_password(&self.login),
                 "there is a user and no password: write USER:PASSWORD@ or :PASSWORD@ in the store \
                  URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",
             ),
             (
-                self.sentinel_login.user.is_some() && self.sentinel_login.password.is_none(),
+                has_no_password(&self.sentinel_login),
                 "there is a `sentinel_user` and no password for sentinels: set \
                  LEASEHOLD_SENTINEL_PASSWORD",
             ),
             (
-                self.layout.is_redisson() && matches!(self.servers, Servers::Quorum(_)),
+                self.layout.is_redisson() && in_quorum,
                 "layout=redisson is for one server, sentinels or a cluster: Redisson has no lock \
                  on a quorum that excludes anybody for certain",
             ),
@@ -370,16 +354,14 @@ impl RedisOptions {
                  languages do not keep it",
             ),
         ];
-        options::refuse(refusals)
+        options::check(self.timeout(), &refusals)
     }
 
     /// The same options, for one of the nodes of a quorum.
     pub(crate) fn of_node(&self, address: &Address) -> Self {
-        let mut node = Self { servers: Servers::Standalone(address.clone()), ..self.clone() };
-        if self.quarantine == Quarantine::Default && self.quarantine().is_some() {
-            node.quarantine = Quarantine::On;
-        }
-        node
+        let is_on = self.quarantine == Quarantine::Default && self.quarantine().is_some();
+        let quarantine = if is_on { Quarantine::On } else { self.quarantine };
+        Self { servers: Servers::Standalone(address.clone()), quarantine, ..self.clone() }
     }
 
     /// How long one request may take.
@@ -399,10 +381,8 @@ impl RedisOptions {
 
     /// The beginning of the keys of locks: Redisson has no prefix except that of a `NameMapper`.
     pub(crate) fn lock_prefix(&self) -> &str {
-        match self.layout.is_redisson() {
-            true => self.prefix.as_deref().unwrap_or_default(),
-            false => self.prefix(),
-        }
+        let default = if self.layout.is_redisson() { "" } else { DEFAULT_PREFIX };
+        self.prefix.as_deref().unwrap_or(default)
     }
 
     /// How long nothing new is granted once the server may have forgotten something.
