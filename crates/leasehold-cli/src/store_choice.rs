@@ -176,9 +176,9 @@ fn chosen(url: &str, because: Because) -> Result<Choice, Failure> {
         let why = format!("{because} names no store: write a URL, or remove it");
         return Err(Failure::usage(why));
     }
-    if url.starts_with("memory:") {
+    if url.split(':').next() == Some("memory") {
         let why = format!(
-            "{because} says `memory:`, whose locks nobody else would see: write `file:PATH` or \
+            "{because} says `memory`, whose locks nobody else would see: write `file:PATH` or \
              `redis://HOST`"
         );
         return Err(Failure::usage(why));
@@ -285,6 +285,7 @@ mod tests {
         around.store = Some("".into());
         assert!(choose_in(&around, None).unwrap_err().message.contains("LEASEHOLD_STORE"));
         assert!(choose_in(&nowhere(), Some(&"memory:".into())).is_err());
+        assert!(choose_in(&nowhere(), Some(&"memory".into())).is_err());
     }
 
     #[test]

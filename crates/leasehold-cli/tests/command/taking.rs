@@ -241,7 +241,6 @@ fn what_cannot_be_taken_or_given_is_said_with_the_remedy() {
     take(&["a", "--for", "0s"]).assert_failed(2, "over before it has begun");
     take(&["a", "--pid", "x"]).assert_failed(2, "--pid $$");
     take(&["a", "--for", "1h", "--max-hold", "1h"]).assert_failed(2, "ends with --for");
-    take(&["a", "--for", "1h", "-s", "memory:"]).assert_failed(2, "nobody else would see");
     let nowhere = place.leasehold(&["take", "a", "--for", "1h", "--log", "/nowhere/log"]);
     ended(nowhere).assert_failed(2, "--log /nowhere/log");
     place.end(&["give", "17950221"]).assert_failed(2, "no handle");

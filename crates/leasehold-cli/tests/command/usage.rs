@@ -35,7 +35,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         ("x", &["-E", "256"], "256"),
         ("x", &["--on-lost", "shrug"], "shrug"),
         ("x", &["--label", "a\u{7}"], "control character"),
-        ("x", &["-s", "memory:"], "memory:"),
+        ("x", &["-s", "memory"], "nobody else would see"),
         ("x", &["-s", ""], "names no store"),
         ("x", &["-s", "mysql://h/"], "mysql"),
         ("x", &["-s", "redis://h:port/"], "port"),

@@ -58,7 +58,7 @@ impl Options {
 }
 
 fn scheme(url: &str) -> &str {
-    url.split_once(':').map_or(url, |(scheme, _)| scheme)
+    split_scheme(url).map_or("", |(scheme, _)| scheme)
 }
 
 /// Opens the store that a URL names.
@@ -233,6 +233,14 @@ mod tests {
             let refused = unknown(url).to_string();
             assert!(refused.contains(&format!("add features = [\"{feature}\"]")), "{refused}");
             assert!(!refused.contains("hunter2"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_named_with_its_colon() {
+        assert!(is_memory("memory:") && check_url("memory:").is_ok());
+        for url in ["memory", "MEMORY:", " memory:", "file", ""] {
+            assert!(!is_memory(url) && check_url(url).is_err(), "{url:?}");
         }
     }
 
