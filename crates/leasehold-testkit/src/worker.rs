@@ -148,6 +148,16 @@ pub fn arguments() -> Vec<String> {
     arguments.split('\n').map(str::to_owned).collect()
 }
 
+/// In a worker: adds one to a number, protected only by the lock that all of them hold in turn.
+pub fn add(data: &mut redis::Connection, counter: &str) {
+    let inside = format!("{counter}:inside");
+    let count: u64 = must(redis::cmd("INCR").arg(&inside).query(data));
+    assert_eq!(count, 1, "this many hold the lock");
+    let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(data));
+    must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(data));
+    must(redis::cmd("DECR").arg(&inside).exec(data));
+}
+
 /// In a worker: says something to the parent.
 pub fn say(line: &str) {
     // If the parent has gone, there is no use in going on.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{RedisServer, Table};
+use leasehold_testkit::Table;
 use tokio::task::JoinSet;
 
 use crate::contender::{Contender, Kind};
@@ -47,7 +47,12 @@ pub(crate) async fn run() -> Outcome {
         // One turn each to warm up, not counted.
         for turn in 0..=ROUNDS {
             for ((_, contender), score) in contenders.iter().zip(&mut scores) {
-                let measured = one_turn(&server, contender, tasks).await?;
+                let tasks = (0..tasks).map(|task| (contender.clone(), format!("alone/{task}")));
+                let measured = one_turn(tasks, TURN, || {
+                    let work = Work::of(&server)?;
+                    Ok([work.inside, work.cpu, process::cpu(std::process::id())?])
+                });
+                let measured = measured.await?;
                 if turn > 0 {
                     score.add(measured);
                 }
@@ -58,20 +63,35 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// Lets one contender have its turn, and asks the server for its cost.
-async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> Outcome<Score> {
-    let me = std::process::id();
-    let (before, own_before) = (Work::of(server)?, process::cpu(me)?);
-    let begin = Instant::now();
+/// A task that takes a lock and releases it.
+pub(crate) trait Task: Send + 'static {
+    fn pair(&self) -> impl Future<Output = Outcome> + Send;
+}
+
+impl Task for (Contender, String) {
+    async fn pair(&self) -> Outcome {
+        self.0.pair(&self.1, || ()).await
+    }
+}
+
+/// What was spent so far: the time inside the server's commands, the server's processor time, and
+/// that of this process.
+pub(crate) type Spent = [Duration; 3];
+
+/// Lets the tasks of one contender have their turn, and asks for their cost.
+pub(crate) async fn one_turn(
+    tasks: impl Iterator<Item = impl Task>,
+    turn: Duration,
+    spent: impl Fn() -> Outcome<Spent>,
+) -> Outcome<Score> {
+    let (before, begin) = (spent()?, Instant::now());
     let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let contender = contender.clone();
+    for task in tasks {
         running.spawn(async move {
-            let name = format!("alone/{task}");
             let mut times = Vec::new();
-            while begin.elapsed() < TURN {
+            while begin.elapsed() < turn {
                 let asked = Instant::now();
-                contender.pair(&name, || ()).await?;
+                task.pair().await?;
                 times.push(asked.elapsed());
             }
             Outcome::Ok(times)
@@ -81,13 +101,12 @@ async fn one_turn(server: &RedisServer, contender: &Contender, tasks: usize) -> 
     while let Some(times) = running.join_next().await {
         score.times.extend(times??);
     }
-    let took = begin.elapsed();
-    let (done, own) = (Work::of(server)?.since(before), process::cpu(me)? - own_before);
-    let pairs = score.times.len() as f64;
+    let (took, after, pairs) = (begin.elapsed(), spent()?, score.times.len() as f64);
     score.rates.push(pairs / took.as_secs_f64());
-    score.inside.push(done.inside.as_secs_f64() * 1e6 / pairs);
-    score.cpu.push(done.cpu.as_secs_f64() * 1e6 / pairs);
-    score.own_cpu.push(own.as_secs_f64() * 1e6 / pairs);
+    let each = |at: usize| after[at].saturating_sub(before[at]).as_secs_f64() * 1e6 / pairs;
+    score.inside.push(each(0));
+    score.cpu.push(each(1));
+    score.own_cpu.push(each(2));
     Ok(score)
 }
 

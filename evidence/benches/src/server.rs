@@ -19,9 +19,9 @@ pub(crate) struct Work {
     /// Commands of all kinds, also those that scripts call.
     commands: u64,
     /// Time spent in scripts and `SET`, for clients that send no `SET` from a script.
-    inside: Duration,
+    pub(crate) inside: Duration,
     /// Processor time of the server.
-    cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Bytes it has allocated.
     pub(crate) memory: u64,
 }
@@ -33,8 +33,6 @@ pub(crate) struct Done {
     pub(crate) scripts: u64,
     /// Commands of all kinds, also those that scripts call.
     pub(crate) commands: u64,
-    /// Time spent in scripts and `SET`.
-    pub(crate) inside: Duration,
     /// Processor time, with all reading and writing of sockets.
     pub(crate) cpu: Duration,
     /// By how many bytes the server has grown.
@@ -63,7 +61,6 @@ impl Work {
         Done {
             scripts: self.scripts - then.scripts,
             commands: self.commands - then.commands,
-            inside: self.inside.saturating_sub(then.inside),
             cpu: self.cpu.saturating_sub(then.cpu),
             grown: self.memory as i64 - then.memory as i64,
         }

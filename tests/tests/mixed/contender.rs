@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use leasehold::{Client, Guard};
 use leasehold_testkit::{Worker, must, worker};
-use redis::Connection;
 use rslock::LockManager;
 
 /// Where `cargo xtask test` installs the libraries that are not Rust.
@@ -146,7 +145,7 @@ pub(crate) fn work(arguments: &[String]) {
                 ["add", counter, rounds] => {
                     for _ in 0..must(rounds.parse::<usize>()) {
                         let held = locks.acquire(name, LONG).await;
-                        add(&mut data, counter);
+                        worker::add(&mut data, counter);
                         assert!(held.release().await, "nobody else releases it");
                     }
                     worker::say("added");
@@ -155,16 +154,6 @@ pub(crate) fn work(arguments: &[String]) {
             }
         }
     });
-}
-
-/// Reads and writes, protected only by the lock.
-fn add(data: &mut Connection, counter: &str) {
-    let inside = format!("{counter}:inside");
-    let count: u64 = must(redis::cmd("INCR").arg(&inside).query(data));
-    assert_eq!(count, 1, "this many hold the lock");
-    let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(data));
-    must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(data));
-    must(redis::cmd("DECR").arg(&inside).exec(data));
 }
 
 enum Locks {

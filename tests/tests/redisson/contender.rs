@@ -160,14 +160,10 @@ fn protected(port: &str) -> Connection {
 
 /// Reads and writes, protected only by the lock.
 async fn add(lock: Lock, port: &str, counter: &str, rounds: &str) {
-    let (mut data, inside) = (protected(port), format!("{counter}:inside"));
+    let mut data = protected(port);
     for _ in 0..must(rounds.parse::<usize>()) {
         let held = must(lock.acquire().await);
-        let count: u64 = must(redis::cmd("INCR").arg(&inside).query(&mut data));
-        assert_eq!(count, 1, "this many hold the lock");
-        let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(&mut data));
-        must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(&mut data));
-        must(redis::cmd("DECR").arg(&inside).exec(&mut data));
+        worker::add(&mut data, counter);
         must(held.release().await);
     }
 }

@@ -57,10 +57,8 @@ fn a_server_that_is_a_replica_at_the_start_is_waited_for_until_it_is_promoted() 
         &["elect", "x", "--value", "me", "--", "echo", "runs"],
         &["hold", "x"],
     ];
-    let promoted = |mut command: Command| {
+    let promoted = |command: Command| {
         demote();
-        // The directory of the socket of `take`.
-        command.env("XDG_RUNTIME_DIR", place.directory.path());
         let mut waiter = Background::fed(command);
         let line = waiter.error_line();
         assert!(line.starts_with("leasehold: waits for the store: "), "{line}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::blocking::wait;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, Place, json, until};
 
 on_each_store!(
     clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it,
@@ -18,8 +18,7 @@ on_postgres!(clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_rev
 
 /// The doctor's findings about deadlocks: each level and its words, with the remedy.
 fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
-    let said = place.end(&["doctor", "--json"]).stdout;
-    let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+    let said = json(&place.end(&["doctor", "--json"]).stdout);
     let findings = said["findings"].as_array().unwrap().iter();
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap_or("").to_owned();
     let of_this = findings.filter(|finding| finding["topic"] == "deadlocks");

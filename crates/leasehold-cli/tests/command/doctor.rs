@@ -9,7 +9,7 @@ use leasehold_testkit::{
 };
 use serde_json::Value;
 
-use crate::harness::{Ended, Place};
+use crate::harness::{Place, json};
 
 /// The output of the doctor, and how it ended.
 struct Visit {
@@ -20,10 +20,8 @@ struct Visit {
 impl Visit {
     fn to(url: &str, options: &[&str]) -> Self {
         let place = Place::on_file();
-        let Ended { code, stdout, stderr, .. } =
-            place.end(&[&["doctor", "--json", "-s", url], options].concat());
-        let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
-        Self { code, report }
+        let ended = place.end(&[&["doctor", "--json", "-s", url], options].concat());
+        Self { code: ended.code, report: json(&ended.stdout) }
     }
 
     fn findings(&self) -> impl Iterator<Item = &Value> {
@@ -160,7 +158,7 @@ fn a_server_that_cannot_be_reached_is_69() {
     let visit = |url: &str| place.end(&["doctor", "--json", "-s", url]);
     let dead = visit("redis://127.0.0.1:1/");
     dead.assert_failed(69, "nothing listens there");
-    let report: Value = serde_json::from_str(&dead.stdout).unwrap();
+    let report = json(&dead.stdout);
     assert_eq!(
         (&report["dangers"], &report["findings"][0]["topic"]),
         (&1.into(), &"reachable".into())

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, Place, json, until};
 use crate::peers::script;
 
 on_each_store!(
@@ -38,8 +38,7 @@ fn the_command_runs_while_leading_and_the_next_leads_when_it_has_ended(place: &P
     assert_eq!(first.end().code, Some(0));
     assert_eq!(second.line(), "leads");
     assert_eq!(shown(place), "two\n");
-    let json = place.end(&["elect", "e", "--show", "--json"]).stdout;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json = json(&place.end(&["elect", "e", "--show", "--json"]).stdout);
     assert_eq!((&json["name"], &json["leader"]["value"]), (&"e".into(), &"two".into()));
     assert_eq!(json["leader"]["token"].as_str(), place.token("e").as_deref());
     let holder = &place.show("e")["holders"][0];
@@ -72,25 +71,24 @@ fn a_listener_is_told_once_that_the_store_is_away_and_once_that_it_is_back() {
     let mut place = Place::on_redis();
     let listen = ["elect", "e", "--listen", "--json", "-q"];
     let mut text = Background::start(place.leasehold(&listen[..3]));
-    let mut json = Background::start(place.leasehold(&listen));
+    let mut lines = Background::start(place.leasehold(&listen));
     assert_eq!(text.line(), "e: nobody leads");
-    assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+    assert_eq!(lines.line(), r#"{"name":"e","leader":null}"#);
     place.server.as_mut().unwrap().kill9().unwrap();
     let away = text.line();
     assert!(away.starts_with("e: the store is away: "), "{away}");
-    let change = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    let away = change(&json.line());
+    let away = json(&lines.line());
     assert_eq!(away["change"], "away");
     assert!(away["why"].is_string() && away["at"].as_str().unwrap().ends_with('Z'), "{away}");
     place.server.as_mut().unwrap().restart(leasehold_testkit::Data::Kept).unwrap();
     // No other line comes in between, and then the leader, although it is nobody as before.
     assert_eq!(text.line(), "e: the store is back");
     assert_eq!(text.line(), "e: nobody leads");
-    assert_eq!(change(&json.line())["change"], "back");
-    assert_eq!(json.line(), r#"{"name":"e","leader":null}"#);
+    assert_eq!(json(&lines.line())["change"], "back");
+    assert_eq!(lines.line(), r#"{"name":"e","leader":null}"#);
     let _leader = candidate(&place, "one");
     assert!(text.line().starts_with("e: one leads with token "));
-    assert_eq!(change(&json.line())["leader"]["value"], "one");
+    assert_eq!(json(&lines.line())["leader"]["value"], "one");
 }
 
 fn nobody_leading_is_exit_code_1(place: &Place) {
@@ -103,7 +101,7 @@ fn nobody_leading_is_exit_code_1(place: &Place) {
 fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(place: &Place) {
     let leader = |value: &str| {
         let mut leader = Background::fed(place.leasehold(&["elect", "e", "--value", value]));
-        let line: serde_json::Value = serde_json::from_str(&leader.line()).unwrap();
+        let line = json(&leader.line());
         assert_eq!(line["name"], "e");
         assert_eq!(line["token"].as_str(), place.token("e").as_deref());
         assert_eq!(shown(place), format!("{value}\n"));

@@ -69,9 +69,7 @@ fn encoded(json: &[u8]) -> String {
 
 /// A handle of a lease, as JSON.
 fn sound(place: &Place) -> Value {
-    let mut take = place.leasehold(&["take", "a", "--for", "1h", "--log", "log"]);
-    take.env("XDG_RUNTIME_DIR", place.directory.path());
-    let taken = ended(take);
+    let taken = place.end(&["take", "a", "--for", "1h", "--log", "log"]);
     let encoded = taken.stdout.trim_end().strip_prefix(MARK).unwrap();
     serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
 }
@@ -79,9 +77,7 @@ fn sound(place: &Place) -> Value {
 /// Calls both commands with a handle.
 fn use_handle(place: &Place, handle: &str) {
     for arguments in [&["renew", "--for", "1m", handle][..], &["give", handle]] {
-        let mut command = place.leasehold(arguments);
-        command.env("XDG_RUNTIME_DIR", place.directory.path());
-        let ended = ended(command);
+        let ended = place.end(arguments);
         assert!(matches!(ended.code, Some(0 | 2 | 69 | 76)), "{handle}: {ended:?}");
     }
 }
@@ -161,7 +157,7 @@ fn a_server_that_only_the_handle_names_is_told_no_password() {
         String::from_utf8_lossy(&heard).into_owned()
     });
     let mut give = place.leasehold(&["give", &handle]);
-    give.env("LEASEHOLD_PASSWORD", "5ecret").env("XDG_RUNTIME_DIR", place.directory.path());
+    give.env("LEASEHOLD_PASSWORD", "5ecret");
     ended(give).assert_failed(76, "its holder process has ended");
     let heard = listening.join().unwrap();
     assert!(!heard.is_empty() && !heard.contains("5ecret") && !heard.contains("***"), "{heard}");

@@ -69,6 +69,7 @@ impl Place {
         command.arg("--default-signal").arg(program).args(arguments);
         command.current_dir(self.directory.path());
         command.env("LEASEHOLD_STORE", &self.url).env("HOME", self.directory.path());
+        command.env("XDG_RUNTIME_DIR", self.directory.path());
         for inherited in ["XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
             command.env_remove(inherited);
         }
@@ -127,8 +128,7 @@ impl Place {
 
     /// The status of a lock, as JSON.
     pub(crate) fn show(&self, name: &str) -> serde_json::Value {
-        let shown = self.end(&["show", name, "--json"]);
-        serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown:?}"))
+        json(&self.end(&["show", name, "--json"]).stdout)
     }
 
     /// The token of the holder, once the store knows it.
@@ -317,6 +317,11 @@ fn line(stream: &mut impl Read) -> String {
         line.extend(byte);
     }
     String::from_utf8(line).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
 }
 
 /// The process that a line names.

@@ -19,7 +19,6 @@ mod guardian;
 mod handles;
 mod limits;
 mod listing;
-mod main_job;
 mod manifests;
 mod nested;
 mod once_per;

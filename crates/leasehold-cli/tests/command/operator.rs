@@ -3,11 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, ended};
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
-}
+use crate::harness::{Background, Place, ended, json};
 
 on_each_store!(
     ls_shows_what_is_held,

@@ -2,17 +2,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use crate::harness::{Background, PROGRAM, Place, ended, until};
+use crate::harness::{Background, PROGRAM, Place, ended, json, until};
 
 const MARK: &str = "lh1.";
 
-/// How many programs of each release wait in the queue.
-const EACH: usize = 12;
+/// How many programs of each release wait in the queue, and how often each comes back.
+const EACH: usize = 16;
+const ROUNDS: usize = 8;
+
+/// Reads a number, adds one and writes it back, with no other protection, and notes its token.
+const READ_ADD_WRITE: &str = "mkdir alone || echo two >>beside; read count <count;
+    echo $((count + 1)) >count; echo $LEASEHOLD_TOKEN >>tokens; rmdir alone";
 
 /// The program of another release, or this one if no other is named.
 fn other_release() -> PathBuf {
@@ -34,22 +39,30 @@ fn of(place: &Place, release: &Path, arguments: &[&str]) -> Command {
 }
 
 on_each_store!(
-    programs_of_two_releases_stand_in_one_queue_and_none_works_beside_another,
+    no_update_is_lost_when_32_processes_of_two_releases_add_8_times_in_one_queue,
     each_release_shows_and_revokes_what_the_other_holds,
 );
 
-fn programs_of_two_releases_stand_in_one_queue_and_none_works_beside_another(place: &Place) {
+fn no_update_is_lost_when_32_processes_of_two_releases_add_8_times_in_one_queue(place: &Place) {
+    fs::write(place.path("count"), "0\n").unwrap();
     let releases = [PathBuf::from(PROGRAM), other_release()];
-    let script = "mkdir alone || echo two >> beside; echo $LEASEHOLD_TOKEN >> tokens; rmdir alone";
-    let arguments = ["run", "queue", "--ttl", "20s", "--", "sh", "-c", script];
-    let workers = (0..2 * EACH).map(|number| of(place, &releases[number % 2], &arguments));
-    let workers: Vec<_> = workers.map(Background::start).collect();
-    for worker in workers {
-        worker.end().assert_ended(0);
+    // The time limit ends the others when one has failed and the test has ended with its server.
+    let run = format!("\"$0\" run queue -q --ttl 20s -w 3m -- sh -c '{READ_ADD_WRITE}'");
+    let rounds = format!("for i in $(seq {ROUNDS}); do {run} || exit; done");
+    let adder = |number: usize| {
+        let release = releases[number % 2].to_string_lossy();
+        let mut command = place.program("sh", &["-c", &rounds, &release]);
+        command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap()
+    };
+    let adders: Vec<_> = (0..2 * EACH).map(adder).collect();
+    for mut adder in adders {
+        assert!(adder.wait().unwrap().success());
     }
     let tokens = place.read("tokens");
     let tokens: Vec<u64> = tokens.lines().map(|token| token.parse().unwrap()).collect();
-    assert_eq!((tokens.len(), place.read("beside")), (2 * EACH, String::new()));
+    let count = 2 * EACH * ROUNDS;
+    assert_eq!((tokens.len(), place.read("beside")), (count, String::new()));
+    assert_eq!(place.read("count").trim(), count.to_string());
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
 }
 
@@ -65,7 +78,7 @@ fn each_release_shows_and_revokes_what_the_other_holds(place: &Place) {
         let listed = || ended(of(place, theirs, &["ls"])).stdout;
         until("the label is told", || listed().contains(&name) && listed().contains("fine"));
         let shown = ended(of(place, theirs, &["show", &name, "--json"]));
-        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        let shown = json(&shown.stdout);
         let token = shown["holders"][0]["token"].as_str().unwrap();
         ended(of(place, theirs, &["revoke", &name, token, "--force"])).assert_ended(0);
         ended(of(place, theirs, &["run", &name, "--", "true"])).assert_silent(0);
@@ -90,14 +103,9 @@ fn a_handle_as_each_release_writes_it_gives_back_what_was_taken() {
     let handles = fs::read_dir(releases).unwrap().map(|entry| entry.unwrap().path());
     let handles: Vec<_> = handles.map(|release| release.join("handle.txt")).collect();
     let place = Place::on_file();
-    let within = |arguments: &[&str]| {
-        let mut command = place.leasehold(arguments);
-        command.env("XDG_RUNTIME_DIR", place.directory.path());
-        ended(command)
-    };
     let (mut today, mut shapes) = (Value::Null, Vec::new());
     for path in handles {
-        today = decoded(&within(&["take", "a", "--for", "1h", "--log", "log"]).stdout);
+        today = decoded(&place.end(&["take", "a", "--for", "1h", "--log", "log"]).stdout);
         // The same text, about a lease that exists.
         let mut then = decoded(&fs::read_to_string(path).unwrap());
         shapes.push(shape(&then));
@@ -108,8 +116,8 @@ fn a_handle_as_each_release_writes_it_gives_back_what_was_taken() {
             then["names"][0][field] = today["names"][0][field].clone();
         }
         let handle = format!("{MARK}{}", BASE64URL_NOPAD.encode(then.to_string().as_bytes()));
-        within(&["give", &handle]).assert_ended(0);
-        within(&["show", "a"]).assert_ended(1);
+        place.end(&["give", &handle]).assert_ended(0);
+        place.end(&["show", "a"]).assert_ended(1);
     }
     assert!(
         shapes.contains(&shape(&today)),

@@ -161,14 +161,11 @@ fn the_process_behind_take_shows_no_password_and_uses_it() {
     for (name, by_option) in [("a", true), ("b", false)] {
         let arguments = ["take", name, "--for", "1h", "--log", "log", "-s", &url];
         let count = if by_option { arguments.len() } else { arguments.len() - 2 };
-        let mut take = place.leasehold(&arguments[..count]);
-        take.env("XDG_RUNTIME_DIR", place.directory.path());
+        let take = place.leasehold(&arguments[..count]);
         let take = if by_option { take } else { with_passwords(take, &url) };
         let taken = ended(take);
         taken.assert_silent(0);
         assert_shows_no_password(&place.show(name)["holders"][0]["pid"]);
-        let mut give = place.leasehold(&["give", taken.stdout.trim_end()]);
-        give.env("XDG_RUNTIME_DIR", place.directory.path());
-        ended(give).assert_silent(0);
+        place.end(&["give", taken.stdout.trim_end()]).assert_silent(0);
     }
 }

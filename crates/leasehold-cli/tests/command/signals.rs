@@ -136,15 +136,18 @@ fn the_command_finds_the_limit_of_file_sizes_as_deadly_as_it_was() {
     assert_eq!(ended.signal, Some(Signal::XFSZ.as_raw()), "{ended:?}");
 }
 
+/// The signals in a line of `/proc/self/status`.
+fn mask(line: &str) -> u64 {
+    u64::from_str_radix(line.split_once(':').unwrap().1.trim(), 16).unwrap()
+}
+
 /// Programs in Rust do not know how the caller had set this signal, so it gets its default.
 #[test]
 fn a_closed_pipe_ends_the_command_also_where_the_caller_ignored_that() {
     let place = Place::on_file();
     let script = format!("trap '' PIPE; exec {PROGRAM} run x -- grep SigIgn /proc/self/status");
     let ended = ended(place.program("bash", &["-c", &script]));
-    let mask = ended.stdout.strip_prefix("SigIgn:").unwrap().trim();
-    let mask = u64::from_str_radix(mask, 16).unwrap();
-    assert_eq!(mask >> (Signal::PIPE.as_raw() - 1) & 1, 0, "{ended:?}");
+    assert_eq!(mask(&ended.stdout) >> (Signal::PIPE.as_raw() - 1) & 1, 0, "{ended:?}");
 }
 
 #[test]
@@ -155,8 +158,7 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
         format!("trap '' HUP; exec {PROGRAM} run x -- sh -c 'grep SigIgn /proc/self/status; cat'");
     let mut running = Background::fed(place.program("sh", &["-c", &script]));
     let line = running.line();
-    let mask = u64::from_str_radix(line.strip_prefix("SigIgn:").unwrap().trim(), 16).unwrap();
-    assert_eq!(mask & 1, 1, "HUP is not ignored: {line}");
+    assert_eq!(mask(&line) & 1, 1, "HUP is not ignored: {line}");
     running.signal(Signal::HUP);
     running.close_stdin();
     running.end().assert_silent(0);
@@ -169,8 +171,7 @@ fn a_caller_that_blocks_the_signal_of_ended_children_is_served_and_finds_it_bloc
     let arguments = [&["--block-signal=CHLD", PROGRAM][..], &status].concat();
     let mut running = Background::start(place.program("env", &arguments));
     let line = running.line();
-    let mask = u64::from_str_radix(line.strip_prefix("SigBlk:").unwrap().trim(), 16).unwrap();
-    assert_eq!(mask, 1 << (Signal::CHILD.as_raw() - 1), "{line}");
+    assert_eq!(mask(&line), 1 << (Signal::CHILD.as_raw() - 1), "{line}");
     running.end().assert_silent(0);
 }
 

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Background, Ended, PROGRAM, Place, ended, is_gone, until};
+use crate::harness::{Background, Ended, PROGRAM, Place, ended, is_gone, json, until};
+use crate::peers::script;
 
 on_each_store!(
     what_is_taken_is_held_until_it_is_given_and_given_once,
@@ -28,9 +29,7 @@ on_postgres!(
 /// The arguments of `take`, with a log in the directory of the store.
 fn take(place: &Place, arguments: &[&str]) -> Command {
     let log = place.path("log").display().to_string();
-    let mut command = place.leasehold(&[&["take", "--log", &log], arguments].concat());
-    command.env("XDG_RUNTIME_DIR", place.directory.path());
-    command
+    place.leasehold(&[&["take", "--log", &log], arguments].concat())
 }
 
 /// Takes a lease, and returns its handle.
@@ -44,14 +43,7 @@ fn taken(place: &Place, arguments: &[&str]) -> String {
 }
 
 fn give(place: &Place, handle: &str) -> Ended {
-    with_handle(place, &["give", handle])
-}
-
-/// Runs `give` or `renew` in the place where `take` ran.
-fn with_handle(place: &Place, arguments: &[&str]) -> Ended {
-    let mut command = place.leasehold(arguments);
-    command.env("XDG_RUNTIME_DIR", place.directory.path());
-    ended(command)
+    place.end(&["give", handle])
 }
 
 fn is_held(place: &Place, name: &str) -> bool {
@@ -115,13 +107,13 @@ fn who_takes_what_is_busy_waits_or_is_told_so(place: &Place) {
 fn what_is_taken_ends_at_its_time_which_can_be_moved(place: &Place) {
     let handle = taken(place, &["a", "--for", "1h"]);
     let process = holder_process(place, "a");
-    with_handle(place, &["renew", &handle, "--for", "2h"]).assert_silent(0);
+    place.end(&["renew", &handle, "--for", "2h"]).assert_silent(0);
     assert!(is_held(place, "a"));
-    with_handle(place, &["renew", &handle, "--for", "100ms"]).assert_silent(0);
+    place.end(&["renew", &handle, "--for", "100ms"]).assert_silent(0);
     until("it is over", || !is_held(place, "a"));
     assert_ends(process);
     assert_eq!(place.read("log"), "", "nothing was lost");
-    with_handle(place, &["renew", &handle, "--for", "1h"]).assert_failed(76, "has ended before");
+    place.end(&["renew", &handle, "--for", "1h"]).assert_failed(76, "has ended before");
     taken(place, &["a", "--for", "300ms"]);
     until("the next is over, too", || !is_held(place, "a"));
 }
@@ -132,7 +124,7 @@ fn what_is_taken_ends_with_the_process_that_it_was_taken_for(place: &Place) {
     taken(place, &["a", "--pid", &pid]);
     let process = holder_process(place, "a");
     let mut hold = Background::fed(place.leasehold(&["hold", "h", "i", "--pid", &pid]));
-    let line: serde_json::Value = serde_json::from_str(&hold.line()).unwrap();
+    let line = json(&hold.line());
     let tokens = ["h", "i"].map(|name| place.token(name).unwrap());
     assert_eq!([0, 1].map(|at| line["names"][at]["token"].clone()), tokens);
     assert!(is_held(place, "a"));
@@ -152,7 +144,8 @@ fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place
     if place.server.is_some() {
         assert!(is_held(place, "a"), "for the rest of its ttl");
         let elsewhere = format!("file:{}", place.path("other.db").display());
-        with_handle(place, &["give", &handle, "-s", &elsewhere])
+        place
+            .end(&["give", &handle, "-s", &elsewhere])
             .assert_failed(2, "it was taken in the store");
         give(place, &handle).assert_silent(0);
     }
@@ -190,9 +183,7 @@ fn a_user_who_stops_waiting_leaves_no_holder_process_behind(place: &Place) {
 fn what_is_taken_keeps_no_file_of_its_caller_open(place: &Place) {
     let take = "$0 take a --for 1h --log log";
     let script = format!("exec 9>file; flock 9; {take}; exec 9>&-; flock -n file echo free");
-    let mut caller = place.program("bash", &["-c", &script, PROGRAM]);
-    caller.env("XDG_RUNTIME_DIR", place.directory.path());
-    let taken = ended(caller);
+    let taken = ended(place.program("bash", &["-c", &script, PROGRAM]));
     taken.assert_silent(0);
     let (handle, free) = taken.stdout.trim_end().split_once('\n').unwrap();
     assert_eq!(free, "free");
@@ -204,9 +195,7 @@ fn what_is_taken_keeps_no_file_of_its_caller_open(place: &Place) {
 fn the_log_of_a_lease_that_is_taken_may_be_a_pipe_to_a_program() {
     let place = Place::on_file();
     let script = "$0 take a --for 1h --log >(cat >log 2>&1)";
-    let mut caller = place.program("bash", &["-c", script, PROGRAM]);
-    caller.env("XDG_RUNTIME_DIR", place.directory.path());
-    let taken = ended(caller);
+    let taken = ended(place.program("bash", &["-c", script, PROGRAM]));
     taken.assert_silent(0);
     give(&place, taken.stdout.trim_end()).assert_silent(0);
 }
@@ -214,10 +203,7 @@ fn the_log_of_a_lease_that_is_taken_may_be_a_pipe_to_a_program() {
 #[test]
 fn a_handle_that_nobody_read_holds_nothing() {
     let place = Place::on_file();
-    let script = format!("{PROGRAM} take a --for 1h --log log >/dev/full; echo $?");
-    let mut shell = place.program("sh", &["-c", &script]);
-    shell.env("XDG_RUNTIME_DIR", place.directory.path());
-    let said = ended(shell);
+    let said = script(&place, "$LEASEHOLD take a --for 1h --log log >/dev/full; echo $?");
     assert_eq!(said.stdout, "1\n", "{said:?}");
     until("it is let go", || !is_held(&place, "a"));
 }
@@ -225,10 +211,7 @@ fn a_handle_that_nobody_read_holds_nothing() {
 #[test]
 fn a_pipeline_around_take_ends_although_the_lease_goes_on() {
     let place = Place::on_file();
-    let script = format!("{PROGRAM} take a --for 1h --log log 2>&1 | cat");
-    let mut shell = place.program("sh", &["-c", &script]);
-    shell.env("XDG_RUNTIME_DIR", place.directory.path());
-    let said = ended(shell);
+    let said = script(&place, "$LEASEHOLD take a --for 1h --log log 2>&1 | cat");
     assert!(is_held(&place, "a"), "{said:?}");
     give(&place, said.stdout.trim_end()).assert_silent(0);
 }
@@ -264,7 +247,7 @@ fn a_holder_process_that_is_ended_says_so_in_its_log(place: &Place) {
 
 fn others_see_until_when_and_by_whom_it_is_taken(place: &Place) {
     let taken = ended(take(place, &["a", "--for", "3d", "--label", "freeze", "--json"]));
-    let line: serde_json::Value = serde_json::from_str(&taken.stdout).unwrap();
+    let line = json(&taken.stdout);
     assert_eq!(line["names"][0]["name"], "a");
     assert_eq!(line["names"][0]["token"].as_str(), place.token("a").as_deref());
     assert!(line["until"].as_str().unwrap().ends_with('Z'), "{line}");
@@ -275,7 +258,7 @@ fn others_see_until_when_and_by_whom_it_is_taken(place: &Place) {
     assert!(first.ends_with(&format!(", by {}", user.trim_end())), "{first}");
     place.end(&["run", "a", "-n", "--", "true"]).assert_failed(75, &first);
     let handle = line["handle"].as_str().unwrap();
-    with_handle(place, &["renew", handle, "--for", "5d"]).assert_silent(0);
+    place.end(&["renew", handle, "--for", "5d"]).assert_silent(0);
     until("others see the new time", || label() != first);
     give(place, handle).assert_silent(0);
 }
@@ -288,14 +271,14 @@ fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
     let in_server = ["--for", "1h", "--ttl", "3s", "-s", &url];
     let lost = taken(&place, &[&["a"], &in_server[..]].concat());
     let listed = place.end(&["show", "a", "-s", &url, "--json"]);
-    let status: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let status = json(&listed.stdout);
     let token = status["holders"][0]["token"].as_str().unwrap();
     place.end(&["revoke", "a", "-s", &url, token]).assert_silent(0);
     until("the loss is known", || !place.read("log").is_empty());
     give(&place, &lost).assert_failed(76, "has ended before");
     // The same server under another name.
     let spelt = url.replace("127.0.0.1", "localhost");
-    with_handle(&place, &["give", &lost, "-s", &spelt]).assert_failed(76, "has ended before");
+    place.end(&["give", &lost, "-s", &spelt]).assert_failed(76, "has ended before");
     let away = taken(&place, &[&["b"], &in_server[..]].concat());
     drop(place.server.take());
     until("the next loss is known", || place.read("log").lines().count() == 2);
@@ -306,9 +289,10 @@ fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
 fn who_cannot_ask_the_holder_process_is_not_told_that_the_lease_is_lost() {
     let place = Place::on_file();
     let handle = taken(&place, &["a", "--for", "1h"]);
+    let mut renew = place.leasehold(&["renew", &handle, "--for", "2h"]);
     // As another user would: with another runtime directory.
-    let renew = place.end(&["renew", &handle, "--for", "2h"]);
-    renew.assert_failed(2, "it is held, but its holder process cannot be asked from here");
+    renew.env_remove("XDG_RUNTIME_DIR");
+    ended(renew).assert_failed(2, "it is held, but its holder process cannot be asked from here");
     assert!(is_held(&place, "a"));
     give(&place, &handle).assert_silent(0);
 }
@@ -319,15 +303,10 @@ fn without_a_place_for_its_socket_or_for_the_handle_nothing_is_taken() {
     let mut command = place.leasehold(&["take", "a", "--for", "1h", "--log", "log"]);
     command.env("XDG_RUNTIME_DIR", "/proc/nowhere");
     ended(command).assert_failed(69, "set XDG_RUNTIME_DIR to a directory");
-    let script = format!("{PROGRAM} take a --for 1h --log log >&-");
-    let mut shell = place.program("sh", &["-c", &script]);
-    shell.env("XDG_RUNTIME_DIR", place.directory.path());
-    ended(shell).assert_failed(1, "stdout is closed, so nobody would get the handle");
+    script(&place, "$LEASEHOLD take a --for 1h --log log >&-")
+        .assert_failed(1, "stdout is closed, so nobody would get the handle");
     assert!(!is_held(&place, "a"));
-    let script = format!("{PROGRAM} take a --for 1h --log log >/dev/null");
-    let mut shell = place.program("sh", &["-c", &script]);
-    shell.env("XDG_RUNTIME_DIR", place.directory.path());
-    ended(shell).assert_silent(0);
+    script(&place, "$LEASEHOLD take a --for 1h --log log >/dev/null").assert_silent(0);
     let process = holder_process(&place, "a");
     kill_process(process, Signal::TERM).unwrap();
     assert_ends(process);
@@ -343,7 +322,7 @@ fn another_user_is_told_that_the_lease_is_held_and_who_can_renew_it() {
     let other = ["--reuid=65534", "--clear-groups", PROGRAM];
     let as_other = |arguments: &[&str]| {
         let mut command = place.program("setpriv", &[&other, arguments].concat());
-        command.current_dir("/").env("XDG_RUNTIME_DIR", place.directory.path());
+        command.current_dir("/");
         ended(command)
     };
     let renewed = as_other(&["renew", &handle, "--for", "2h"]);

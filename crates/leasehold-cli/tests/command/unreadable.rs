@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, Place, json, until};
 use crate::serve::served::{Served, loses_it};
 use crate::terminal::Terminal;
 
@@ -23,10 +23,6 @@ fn place() -> (Place, Background) {
 fn write(place: &Place, name: &str, record: &str) {
     let sql = "INSERT OR REPLACE INTO lock SELECT ?1, boot, ?2 FROM lock LIMIT 1";
     Connection::open(place.path("locks.db")).unwrap().execute(sql, [name, record]).unwrap();
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
 }
 
 fn named<'a>(locks: &'a Value, name: &str) -> &'a Value {

@@ -3,13 +3,12 @@
 
 mod contender;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_testkit::{PgBouncer, Postgres, Table};
-use tokio::task::JoinSet;
 
 use self::contender::{Contender, Kind, Place};
-use crate::alone::{Score, middle};
+use crate::alone::{Score, Task, middle, one_turn};
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::process;
@@ -79,7 +78,8 @@ async fn compare(
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
         for (_, tasks, score) in &mut contenders {
-            let measured = one_turn(server, tasks).await?;
+            let spent = || Ok([Duration::ZERO, cpu(server)?, Duration::ZERO]);
+            let measured = one_turn(tasks.iter().cloned(), TURN, spent).await?;
             if turn > 0 {
                 score.add(measured);
             }
@@ -105,28 +105,10 @@ async fn compare(
     Ok(())
 }
 
-async fn one_turn(server: &Postgres, tasks: &[(Contender, usize)]) -> Outcome<Score> {
-    let (before, begin) = (cpu(server)?, Instant::now());
-    let mut running = JoinSet::new();
-    for (contender, task) in tasks.iter().cloned() {
-        running.spawn(async move {
-            let mut times = Vec::new();
-            while begin.elapsed() < TURN {
-                let asked = Instant::now();
-                contender.pair(task).await?;
-                times.push(asked.elapsed());
-            }
-            Outcome::Ok(times)
-        });
+impl Task for (Contender, usize) {
+    async fn pair(&self) -> Outcome {
+        self.0.pair(self.1).await
     }
-    let mut score = Score::default();
-    while let Some(of_task) = running.join_next().await {
-        score.times.extend(of_task??);
-    }
-    let (took, pairs) = (begin.elapsed(), score.times.len() as f64);
-    score.rates.push(pairs / took.as_secs_f64());
-    score.cpu.push(cpu(server)?.saturating_sub(before).as_secs_f64() * 1e6 / pairs);
-    Ok(score)
 }
 
 /// The processor time of a server and of all processes that it has started.

@@ -46,7 +46,18 @@ impl Scene {
         self.with_late(0, name, holders, waiters)
     }
 
-    /// The same, of a name that is looked at later.
+    /// One has held this name alone for a minute, and another has waited for it for 20 s.
+    fn pair(self, name: &str, holder: u128, waiter: u128) -> Self {
+        self.with(name, &[held(holder, ALONE, 60)], &[waits(waiter, ALONE, 20)])
+    }
+
+    /// The holders of three permits, one of whom has two, and one who waits for some.
+    fn permits(self, asked: u32) -> Self {
+        let holders = [held(1, permits(2), 60), held(3, permits(1), 60)];
+        self.with("gpu", &holders, &[waits(2, permits(asked), 20)])
+    }
+
+    /// The same as [`Self::with`], of a name that is looked at later.
     fn with_late(
         mut self,
         seconds: u64,
@@ -111,32 +122,20 @@ fn a_circle_of_any_length_is_found_and_a_waiter_behind_it_is_no_part_of_it() {
 
 #[test]
 fn two_deadlocks_are_told_apart() {
-    let pair = |scene: Scene, one, other| {
-        let name = |client: u128| format!("{client}");
-        scene.with(&name(one), &[held(one, ALONE, 30)], &[waits(other, ALONE, 20)]).with(
-            &name(other),
-            &[held(other, ALONE, 30)],
-            &[waits(one, ALONE, 20)],
-        )
-    };
-    assert_eq!(pair(pair(Scene::new(), 1, 2), 3, 4).clients(), [[2, 1], [4, 3]]);
+    let scene = Scene::new().pair("1", 1, 2).pair("2", 2, 1).pair("3", 3, 4).pair("4", 4, 3);
+    assert_eq!(scene.clients(), [[2, 1], [4, 3]]);
 }
 
 #[test]
 fn a_chain_whose_end_is_at_work_is_none() {
-    let scene = Scene::new().with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)]).with(
-        "b",
-        &[held(2, ALONE, 60)],
-        &[waits(3, ALONE, 20)],
-    );
-    assert_eq!(scene.clients(), NONE);
+    assert_eq!(Scene::new().pair("a", 1, 2).pair("b", 2, 3).clients(), NONE);
 }
 
 #[test]
 fn it_is_none_before_all_have_waited_for_a_while_nor_if_a_hold_began_after_the_wait() {
     let scene = |waited, held_for| {
         Scene::new()
-            .with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)])
+            .pair("a", 1, 2)
             .with("b", &[held(2, ALONE, held_for)], &[waits(1, ALONE, waited)])
             .clients()
             .len()
@@ -148,12 +147,8 @@ fn it_is_none_before_all_have_waited_for_a_while_nor_if_a_hold_began_after_the_w
 #[test]
 fn a_circle_counts_if_all_of_it_was_there_at_the_first_look() {
     let scene = |late| {
-        Scene::new().with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)]).with_late(
-            late,
-            "b",
-            &[held(2, ALONE, 60)],
-            &[waits(1, ALONE, 20)],
-        )
+        let (holders, waiters) = ([held(2, ALONE, 60)], [waits(1, ALONE, 20)]);
+        Scene::new().pair("a", 1, 2).with_late(late, "b", &holders, &waiters)
     };
     assert_eq!(scene(20).clients(), [[2, 1]]);
     assert_eq!(scene(21).clients(), NONE, "2 may have given up before 1 began to wait");
@@ -163,11 +158,7 @@ fn a_circle_counts_if_all_of_it_was_there_at_the_first_look() {
 fn readers_beside_readers_wait_for_nobody_and_readers_behind_a_writer_for_the_first() {
     let reader = Mode::Shared;
     let scene = |waiters: &[Waiter]| {
-        Scene::new().with("a", &[held(1, reader, 60)], waiters).with(
-            "b",
-            &[held(2, ALONE, 60)],
-            &[waits(1, ALONE, 20)],
-        )
+        Scene::new().with("a", &[held(1, reader, 60)], waiters).pair("b", 2, 1)
     };
     // The store will serve the reader in the next moment.
     assert_eq!(scene(&[waits(2, reader, 20)]).clients(), NONE);
@@ -177,33 +168,14 @@ fn readers_beside_readers_wait_for_nobody_and_readers_behind_a_writer_for_the_fi
 
 #[test]
 fn permits_that_others_can_give_back_are_waited_for() {
-    let scene = |asked| {
-        Scene::new()
-            .with(
-                "gpu",
-                &[held(1, permits(2), 60), held(3, permits(1), 60)],
-                &[waits(2, permits(asked), 20)],
-            )
-            .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)])
-            .clients()
-    };
+    let scene = |asked| Scene::new().permits(asked).pair("b", 2, 1).clients();
     assert_eq!(scene(1), NONE, "3 is at work, and its permit will do");
     assert_eq!(scene(2), [[1, 2]]);
 }
 
 #[test]
 fn permits_of_one_who_waits_for_another_at_work_come_free() {
-    let scene = |at_work| {
-        Scene::new()
-            .with(
-                "gpu",
-                &[held(1, permits(2), 60), held(3, permits(1), 60)],
-                &[waits(2, permits(1), 20)],
-            )
-            .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)])
-            .with("c", &[held(at_work, ALONE, 60)], &[waits(3, ALONE, 20)])
-            .clients()
-    };
+    let scene = |at_work| Scene::new().permits(1).pair("b", 2, 1).pair("c", at_work, 3).clients();
     assert_eq!(scene(5), NONE, "5 lets go of c, then 3 of its permit");
     assert_eq!(scene(2), [[1, 2]], "3 waits behind them");
 }
@@ -213,7 +185,7 @@ fn names_that_are_taken_in_order_are_none() {
     // Two callers for several names together: a caller that lacks a name holds only names that sort
     // before it.
     let scene = Scene::new()
-        .with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)])
+        .pair("a", 1, 2)
         .with("b", &[held(3, ALONE, 60)], &[waits(1, ALONE, 30)])
         .with("c", &[held(3, ALONE, 60)], &[]);
     assert_eq!(scene.clients(), NONE);
@@ -224,13 +196,12 @@ fn what_ends_by_itself_is_in_nobodys_way() {
     for state in [HoldState::Cooldown, HoldState::Revoked] {
         let scene = Scene::new()
             .with("a", &[held(1, ALONE, 60).with_state(state)], &[waits(2, ALONE, 20)])
-            .with("b", &[held(2, ALONE, 60)], &[waits(1, ALONE, 20)]);
+            .pair("b", 2, 1);
         assert_eq!(scene.clients(), NONE, "{state:?}");
     }
 }
 
 #[test]
 fn two_tasks_of_one_client_that_want_the_same_are_contention() {
-    let scene = Scene::new().with("a", &[held(1, ALONE, 60)], &[waits(1, ALONE, 20)]);
-    assert_eq!(scene.clients(), NONE);
+    assert_eq!(Scene::new().pair("a", 1, 1).clients(), NONE);
 }

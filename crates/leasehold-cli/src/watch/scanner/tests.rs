@@ -4,7 +4,7 @@ use leasehold::error::StoreError;
 use leasehold::store::protocol::{Answer, BoxFuture, Operation, Reply};
 use leasehold::store::{Memory, Store};
 use leasehold::time::FakeClock;
-use leasehold::{Client, LockName};
+use leasehold::{Client, Guard, LockName};
 use tokio::task::yield_now;
 
 use super::*;
@@ -20,32 +20,6 @@ struct Watched {
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
     /// The number of keys that each page cost.
     pages: Arc<Mutex<Vec<u32>>>,
-}
-
-impl Watched {
-    fn new(clock: &FakeClock) -> Self {
-        Self {
-            memory: Memory::with_clock(clock.clone()),
-            clock: clock.clone(),
-            asked: Arc::default(),
-            pages: Arc::default(),
-        }
-    }
-
-    async fn client(&self) -> Client {
-        Client::builder().store(self.clone()).clock(self.clock.clone()).build().await.unwrap()
-    }
-
-    /// A client for holders, whose requests are not noted, because they are not those of the
-    /// watcher.
-    async fn holder(&self) -> Client {
-        let memory = self.memory.clone();
-        Client::builder().store(memory).clock(self.clock.clone()).build().await.unwrap()
-    }
-
-    fn asked(&self) -> Vec<(Duration, u32)> {
-        self.asked.lock().unwrap().clone()
-    }
 }
 
 impl Store for Watched {
@@ -66,97 +40,112 @@ impl Store for Watched {
     }
 }
 
-/// Watches for a span.
-async fn watch(clock: &FakeClock, store: &Watched, watcher: &Watcher, span: Duration) {
-    watch_by(STEP, clock, store, watcher, span).await;
+const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+
+/// A watcher of a store on a clock, and the leases that are held meanwhile.
+struct Scene {
+    store: Watched,
+    watcher: Watcher,
+    held: Vec<Guard>,
 }
 
-/// The same, on a clock that moves in steps of this length.
-async fn watch_by(
-    step: Duration,
-    clock: &FakeClock,
-    store: &Watched,
-    watcher: &Watcher,
-    span: Duration,
-) {
-    let client = store.client().await;
-    let admin = client.admin();
-    let passing = async {
-        for _ in 0..span.as_millis() / step.as_millis() {
-            clock.advance(step);
-            for _ in 0..50 {
-                yield_now().await;
-            }
+impl Scene {
+    fn new() -> Self {
+        let clock = FakeClock::new();
+        let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
+        let (memory, asked) = (Memory::with_clock(clock.clone()), Arc::default());
+        let store = Watched { memory, clock, asked, pages: Arc::default() };
+        Self { store, watcher, held: Vec::new() }
+    }
+
+    async fn client(&self, store: impl Store) -> Client {
+        Client::builder().store(store).clock(self.store.clock.clone()).build().await.unwrap()
+    }
+
+    /// A client for holders, whose requests are not noted, because they are not those of the
+    /// watcher.
+    async fn holder(&self) -> Client {
+        self.client(self.store.memory.clone()).await
+    }
+
+    async fn hold(&mut self, client: &Client, name: &str) {
+        self.held.push(client.mutex(name).ttl(SECONDS(3600)).acquire().await.unwrap());
+    }
+
+    async fn hold_many(&mut self, count: usize) {
+        let client = self.holder().await;
+        for number in 0..count {
+            self.hold(&client, &format!("n{number}")).await;
         }
-    };
-    tokio::select! {
-        () = passing => {}
-        never = watcher.run(&admin) => match never {},
+    }
+
+    /// Watches for a span, on a clock that moves in steps of this length.
+    async fn watch(&self, step: Duration, span: Duration) {
+        let client = self.client(self.store.clone()).await;
+        let admin = client.admin();
+        let passing = async {
+            for _ in 0..span.as_millis() / step.as_millis() {
+                self.store.clock.advance(step);
+                for _ in 0..50 {
+                    yield_now().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = passing => {}
+            never = self.watcher.run(&admin) => match never {},
+        }
+    }
+
+    fn asked(&self) -> Vec<(Duration, u32)> {
+        self.store.asked.lock().unwrap().clone()
     }
 }
 
-const SECONDS: fn(u64) -> Duration = Duration::from_secs;
-
 #[tokio::test]
 async fn who_holds_waits_and_follows_is_seen_within_seconds() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
+    let scene = Scene::new();
+    let client = scene.holder().await;
     let first = client.mutex("x").label("first").acquire().await.unwrap();
-    let lock = store.holder().await.mutex("x");
+    let lock = scene.holder().await.mutex("x");
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    watch(&clock, &store, &watcher, SECONDS(5)).await;
-    let seen = || watcher.picture().rows().next().unwrap().1.clone();
+    scene.watch(STEP, SECONDS(5)).await;
+    let seen = || scene.watcher.picture().rows().next().unwrap().1.clone();
     assert_eq!((seen().token(), seen().status.waiting), (Some(first.token()), 1));
     first.release().await.unwrap();
     let second = waiter.await.unwrap().unwrap();
-    watch(&clock, &store, &watcher, SECONDS(5)).await;
+    scene.watch(STEP, SECONDS(5)).await;
     assert_eq!(seen().token(), Some(second.token()));
     second.release().await.unwrap();
-    watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert_eq!(watcher.picture().totals().held, 0);
+    scene.watch(STEP, SECONDS(5)).await;
+    assert_eq!(scene.watcher.picture().totals().held, 0);
     assert_eq!(seen().history.bars.len(), 2);
 }
 
 #[tokio::test]
 async fn the_budget_is_kept_in_every_second_and_every_name_is_seen_all_the_same() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
-    let mut held = Vec::new();
-    for number in 0..1000 {
-        let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
-        held.push(lock.acquire().await.unwrap());
-    }
-    watch(&clock, &store, &watcher, SECONDS(6)).await;
-    assert_eq!(watcher.picture().totals().held, 1000);
-    let asked = store.asked();
+    let mut scene = Scene::new();
+    scene.hold_many(1000).await;
+    scene.watch(STEP, SECONDS(6)).await;
+    assert_eq!(scene.watcher.picture().totals().held, 1000);
+    let asked = scene.asked();
     for (begin, _) in &asked {
         let within = |at: &Duration| (*begin..*begin + SECONDS(1)).contains(at);
         let keys: u32 = asked.iter().filter(|(at, _)| within(at)).map(|(_, keys)| keys).sum();
         assert!(keys <= KEYS_PER_SECOND, "{keys} keys in the second from {begin:?} on");
     }
-    assert!(watcher.picture().round_took_ms.is_some());
+    assert!(scene.watcher.picture().round_took_ms.is_some());
 }
 
 #[tokio::test]
 async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
-    let mut held = Vec::new();
+    let mut scene = Scene::new();
     // There are too many names to look at each of them as often as it should be, so the whole
     // budget is spent.
-    for number in 0..4000 {
-        let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
-        held.push(lock.acquire().await.unwrap());
-    }
+    scene.hold_many(4000).await;
     let tick = Duration::from_millis(1);
-    watch_by(tick, &clock, &store, &watcher, SECONDS(10)).await;
-    let (pages, asked) = (store.pages.lock().unwrap().clone(), store.asked());
+    scene.watch(tick, SECONDS(10)).await;
+    let (pages, asked) = (scene.store.pages.lock().unwrap().clone(), scene.asked());
     let (passed, spent): (u32, u32) =
         (pages.iter().sum(), asked.iter().map(|(_, keys)| keys).sum());
     println!("{passed} of {spent} keys in {} pages", pages.len());
@@ -167,23 +156,19 @@ async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
 
 #[tokio::test]
 async fn looks_that_become_due_one_by_one_are_asked_for_together() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
-    let mut held = Vec::new();
+    let mut scene = Scene::new();
+    let client = scene.holder().await;
     let tick = Duration::from_millis(1);
     for number in 0..200 {
-        let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
-        held.push(lock.acquire().await.unwrap());
+        scene.hold(&client, &format!("n{number}")).await;
         // Each name is found, and so becomes due, a moment after the name before.
         let name = LockName::new(format!("n{number}")).unwrap();
-        watcher.picture().found(vec![name], watcher.time.now_ms());
-        watch_by(tick, &clock, &store, &watcher, 10 * tick).await;
+        scene.watcher.picture().found(vec![name], scene.watcher.time.now_ms());
+        scene.watch(tick, 10 * tick).await;
     }
-    store.asked.lock().unwrap().clear();
-    watch_by(tick, &clock, &store, &watcher, SECONDS(10)).await;
-    let asked = store.asked();
+    scene.store.asked.lock().unwrap().clear();
+    scene.watch(tick, SECONDS(10)).await;
+    let asked = scene.asked();
     let moments: std::collections::BTreeSet<Duration> = asked.iter().map(|(at, _)| *at).collect();
     println!("{} questions at {} moments", asked.len(), moments.len());
     assert!(asked.len() >= 900, "{} looks", asked.len());

@@ -16,14 +16,30 @@ fn request() -> Request {
     Request::new(id, Mode::Exclusive, HolderInfo::default())
 }
 
+/// What no test here asks a store for.
+macro_rules! has_no_inbox {
+    () => {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+
+        fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+            Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, "no inbox"))))
+        }
+    };
+}
+
+fn clocked(store: impl Store) -> ClockedStore {
+    let clock = Arc::new(FakeClock::new());
+    ClockedStore::new(Box::new(store), clock, Bounds::default(), Observers::default())
+}
+
 /// Servers whose clocks are a minute apart. A name of n bytes is on the nth server.
 #[derive(Debug)]
 struct Shards;
 
 impl Store for Shards {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
+    has_no_inbox!();
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         let (name, reply) = match &operation {
@@ -41,11 +57,6 @@ impl Store for Shards {
         Box::pin(ready(Ok(Answer::new(now, reply))))
     }
 
-    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        let why = "no inbox";
-        Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))))
-    }
-
     fn shard(&self, name: &LockName) -> u64 {
         name.as_str().len() as u64
     }
@@ -53,8 +64,7 @@ impl Store for Shards {
 
 #[tokio::test]
 async fn the_time_of_one_shard_is_not_taken_for_that_of_another() {
-    let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
-    let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
+    let store = clocked(Shards);
     let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
     let seen = |name| store.newest(name).map(|sample| sample.lease.server_us);
     store.apply(&first, Action::Look { limit: 0 }).await.unwrap();
@@ -65,8 +75,7 @@ async fn the_time_of_one_shard_is_not_taken_for_that_of_another() {
 
 #[tokio::test]
 async fn the_time_of_one_shard_is_not_taken_for_that_of_another_that_did_not_answer() {
-    let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
-    let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
+    let store = clocked(Shards);
     let kept = |name| (LockName::new(name).unwrap(), Keep::new(request(), Duration::from_secs(60)));
     let leases = ["a", "bb"].map(kept);
     store.execute(Operation::Keep(leases.to_vec())).await.unwrap();
@@ -81,24 +90,17 @@ async fn the_time_of_one_shard_is_not_taken_for_that_of_another_that_did_not_ans
 struct Away;
 
 impl Store for Away {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
+    has_no_inbox!();
 
     fn execute(&self, _: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         let error = StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed();
         Box::pin(ready(Err(error)))
     }
-
-    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        Box::pin(ready(Err(StoreError::new(StoreErrorKind::Timeout, "no answer"))))
-    }
 }
 
 #[tokio::test]
 async fn a_read_that_is_not_answered_has_done_nothing() {
-    let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
-    let store = ClockedStore::new(Box::new(Away), clock, bounds, Observers::default());
+    let store = clocked(Away);
     let name = LockName::new("a").unwrap();
     let may_have_executed = async |action| {
         let operation = Operation::On { name: name.clone(), action };
@@ -118,9 +120,7 @@ struct TakenOver {
 }
 
 impl Store for TakenOver {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
+    has_no_inbox!();
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
@@ -130,11 +130,6 @@ impl Store for TakenOver {
             1 => Err(error),
             _ => Ok(Answer::new(now, Reply::NotHeld)),
         }))
-    }
-
-    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        let why = "no inbox";
-        Box::pin(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))))
     }
 
     fn shard(&self, name: &LockName) -> u64 {
