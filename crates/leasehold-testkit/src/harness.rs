@@ -126,6 +126,15 @@ pub async fn renew(guard: &Guard) -> Result<Duration, Error> {
     }
 }
 
+/// Renews, and checks that the other client still sees the hold, with its old token. Returns the
+/// validity.
+pub async fn goes_on(guard: &Guard, other: &Client) -> Duration {
+    let validity = must(renew(guard).await);
+    let status = must(other.admin().inspect(guard.name()).await);
+    assert_eq!(status.holders.first().and_then(|holder| holder.token), Some(guard.token()));
+    validity
+}
+
 /// The guard of a lock that will be free soon, at a store that may refuse for a while.
 pub async fn free_soon(lock: &Lock) -> Guard {
     let taken = || "it is taken".to_owned();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
-use leasehold::{Client, Error, FencingToken, Guard, LockName};
-use leasehold_testkit::harness::{LOOK_EVERY, renew, until};
+use leasehold::{Client, Error, Guard, LockName};
+use leasehold_testkit::harness::{LOOK_EVERY, goes_on, renew, until};
 use leasehold_testkit::{Cluster, Data, must};
 use tokio::time::sleep;
 
@@ -67,11 +67,6 @@ fn assert_granted(outcome: Result<Option<Guard>, Error>) -> Guard {
     must(outcome).unwrap_or_else(|| panic!("it is held"))
 }
 
-async fn held_with(client: &Client, guard: &Guard) -> Option<FencingToken> {
-    let status = must(client.admin().inspect(guard.name()).await);
-    status.holders.first().and_then(|holder| holder.token)
-}
-
 /// How many boot records a node has.
 fn records(cluster: &Cluster, node: usize) -> usize {
     let mut connection = must(cluster.node(node).connection());
@@ -87,8 +82,7 @@ fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
 /// other nodes' names are granted as ever.
 async fn assert_only_its_names_wait(cluster: &Cluster, node: usize, held: &Guard, other: &Client) {
     assert_quarantined(&ask(other, &cluster.fresh_name(node).0).await);
-    must(renew(held).await);
-    assert_eq!(held_with(other, held).await, Some(held.token()), "with its old token");
+    goes_on(held, other).await;
     assert_quarantined(&ask(other, held.name()).await);
     let elsewhere = cluster.fresh_name((node + 1) % 3).0;
     drop(assert_granted(ask(other, &elsewhere).await));
@@ -183,8 +177,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{{{name}}}")));
     assert_eq!(exists, 0, "it was forgotten");
     assert_quarantined(&ask(&other, &name).await);
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
     assert_quarantined(&ask(&other, &name).await);
 }
 
@@ -198,8 +191,7 @@ async fn e13_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_w
     must(cluster.node(0).command::<()>("FLUSHALL"));
     must(cluster.move_slot(slot, 1));
     assert_quarantined(&ask(&other, &name).await);
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
     must(held.release().await);
     assert_quarantined(&ask(&other, &name).await);
     let elsewhere = cluster.fresh_name(1).0;
@@ -218,8 +210,7 @@ async fn e13_a_slot_that_comes_back_from_a_node_that_has_forgotten_is_in_quarant
     must(cluster.node(1).command::<()>("FLUSHALL"));
     must(cluster.move_slot(slot, 0));
     assert_quarantined(&ask(&other, &name).await);
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

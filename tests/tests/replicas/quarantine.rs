@@ -7,8 +7,8 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard};
-use leasehold_testkit::harness::renew;
-use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, must, options_of};
+use leasehold_testkit::harness::{goes_on, renew};
+use leasehold_testkit::{Data, Proxy, RedisServer, Replicated, SentinelFleet, must, options_of};
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
 
@@ -40,12 +40,6 @@ async fn two(url: &str) -> (Client, Client) {
     let clients = (connect(url).await, connect(url).await);
     must(clients.0.admin().end_quarantine().await);
     clients
-}
-
-/// The token of the known holder.
-async fn held_with(client: &Client, guard: &Guard) -> Option<leasehold::FencingToken> {
-    let status = must(client.admin().inspect(guard.name()).await);
-    status.holders.first().and_then(|holder| holder.token)
 }
 
 #[tokio::test]
@@ -123,9 +117,8 @@ async fn c1_after_a_restart_without_data_the_holder_goes_on_and_nobody_else_is_l
     let held = take(&holder).await;
     must(server.restart(Data::Dropped));
     eventually_quarantined(&other).await;
-    let validity = must(renew(&held).await);
+    let validity = goes_on(&held, &other).await;
     assert!(held.is_held() && validity > TTL / 2, "{validity:?}");
-    assert_eq!(held_with(&other, &held).await, Some(held.token()), "with its old token");
     assert_quarantined(&ask(&other).await);
     let token = held.token();
     must(held.release().await);
@@ -153,8 +146,7 @@ async fn c2_after_a_restart_that_forgot_nothing_there_is_a_quarantine_all_the_sa
     let held = take(&holder).await;
     must(server.restart(Data::Kept));
     eventually_quarantined(&other).await;
-    must(renew(&held).await);
-    assert!(held.is_held());
+    goes_on(&held, &other).await;
 }
 
 #[tokio::test]
@@ -166,8 +158,7 @@ async fn c3_after_a_power_loss_that_took_the_grant_the_holder_takes_it_back() {
     assert_eq!(must(server.command::<u64>("EXISTS lh:{a}")), 0, "the grant is lost");
     assert_eq!(must(server.command::<u64>("EXISTS lh:%boot")), 1, "the boot record is not");
     eventually_quarantined(&other).await;
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
 }
 
 #[tokio::test]
@@ -177,8 +168,7 @@ async fn c11_after_a_flush_the_holder_goes_on_and_nobody_else_is_let_in() {
         let (holder, other) = two(&format!("{}{ON}", server.url())).await;
         let held = take(&holder).await;
         must(server.command::<()>(flush));
-        must(renew(&held).await);
-        assert_eq!(held_with(&other, &held).await, Some(held.token()), "{flush}");
+        goes_on(&held, &other).await;
         assert_quarantined(&ask(&other).await);
         must(held.release().await);
         assert_quarantined(&ask(&other).await);
@@ -248,8 +238,7 @@ async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_leaves_no_token_
     must(server.command::<()>("FLUSHALL"));
     assert_quarantined(&ask(&other).await);
     assert_eq!(must(server.command::<Vec<String>>("KEYS *")), ["lh:%boot"]);
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
 }
 
 #[tokio::test]
@@ -264,8 +253,7 @@ async fn d4_after_a_failover_that_forgot_the_grant_the_holder_takes_it_back() {
     assert_eq!(must(fleet.wait_for_another_primary(0)), 1);
     assert_eq!(must(fleet.servers()[1].command::<u64>("EXISTS lh:{a}")), 0, "it was forgotten");
     eventually_quarantined(&other).await;
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
     assert_quarantined(&ask(&other).await);
 }
 
@@ -279,6 +267,17 @@ async fn d10_after_a_primary_came_back_empty_the_holder_takes_back_what_all_repl
     must(servers.wait_in_sync());
     assert_eq!(must(servers[1].command::<u64>("EXISTS lh:{a}")), 0, "the replica is empty too");
     eventually_quarantined(&other).await;
-    must(renew(&held).await);
-    assert_eq!(held_with(&other, &held).await, Some(held.token()));
+    goes_on(&held, &other).await;
+}
+
+/// The main connection still leads to the first server when one for WAIT is opened.
+#[tokio::test]
+async fn no_script_that_names_one_run_of_a_server_reaches_another_run() {
+    let (first, second) = (must(Replicated::start(1)), must(Replicated::start(1)));
+    let proxy = must(Proxy::start(first[0].port()));
+    let (client, _) = two(&format!("{}{ON}&replicas=1", proxy.url())).await;
+    proxy.lead_next_to(second[0].port());
+    eventually_quarantined(&client).await;
+    let run: String = must(second[0].command("HGET lh:%boot run"));
+    assert!(must(second[0].info("server")).contains(&format!("run_id:{run}")), "{run}");
 }

@@ -86,8 +86,13 @@ impl Proxy {
 
     /// Leads to another server from now on: cuts all connections, and new ones lead there.
     pub fn lead_to(&self, server_port: u16) {
-        self.shared.server_port.store(server_port, Ordering::Relaxed);
+        self.lead_next_to(server_port);
         self.cut();
+    }
+
+    /// Has new connections lead to another server.
+    pub fn lead_next_to(&self, server_port: u16) {
+        self.shared.server_port.store(server_port, Ordering::Relaxed);
     }
 
     /// Cuts all connections; new ones can be made.

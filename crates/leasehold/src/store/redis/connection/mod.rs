@@ -245,14 +245,10 @@ pub(crate) fn add(together: &mut Pipeline, command: Cmd, asking: bool) {
     together.add_command(command);
 }
 
-/// Whether a server replies that it does not have a script.
-pub(crate) fn is_unknown_script(value: &Value) -> bool {
-    matches!(value, Value::ServerError(refusal)
-        if refusal.kind() == Some(ServerErrorKind::NoScript))
-}
-
 /// Whether to load the script of a call with this reply, and to send the call again.
 pub(crate) fn is_to_load(reply: &Value, tries: &mut u32) -> bool {
     *tries += 1;
-    is_unknown_script(reply) && *tries <= LOAD_TRIES
+    let is_unknown = matches!(reply, Value::ServerError(refusal)
+        if refusal.kind() == Some(ServerErrorKind::NoScript));
+    is_unknown && *tries <= LOAD_TRIES
 }

@@ -1,12 +1,12 @@
 //! Durability: the conditions under which a grant counts. Enough replicas must have it, and the
 //! server must have forgotten nothing.
 //!
-//! The script of an acquire checks the [boot record](quarantine::Quarantine), and a refusal leaves
-//! no trace. If it left a token, holders could not take back their leases. After a script, two
-//! commands can follow on the same connection. One reads the boot record again, because only a
-//! later read can tell that nothing was forgotten before the grant. The other is
-//! [WAIT](replication::Replication), which counts acknowledgements of the writes on its connection.
-//! If neither is needed, there is no [`Durability`] at all.
+//! A script that may grant checks the [boot record](quarantine::Quarantine) in front, and a refusal
+//! leaves no trace. If it left a token, holders could not take back their leases. The check
+//! is for the run of the server to which the main connection leads. Each connection for WAIT leads
+//! to the same run. [WAIT](replication::Replication) follows the scripts on such a
+//! connection, and counts acknowledgements of the writes on it. If neither is needed, there is no
+//! [`Durability`] at all.
 //!
 //! A grant that does not count stays at the server until the caller takes it back. One attempt may
 //! have two requests under way. While a replica hangs, the first may be answered "too few

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_core::{Operation, StoreError};
 use redis::Value;
 
-use super::quarantine::{Pause, Quarantine};
+use super::quarantine::Quarantine;
 use super::replication::Replication;
 use crate::store::redis::options::{RedisOptions, Servers};
 
@@ -16,18 +16,9 @@ pub(crate) struct Durability {
     pub(super) replication: Option<Replication>,
 }
 
-/// The results of the commands that are sent after a script, to check whether its grant counts (the
-/// boot record, `WAIT`).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Verdict {
-    /// Why the grant may be lost with the primary; `None` if it cannot be.
-    pub(super) shortfall: Option<String>,
-    /// Why nothing new is granted; `None` if new grants are made.
-    pub(super) pause: Option<Pause>,
-}
-
-/// The reply of a script, and the results of the commands that are sent after it.
-pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError>;
+/// The reply of a script, and what the commands that follow it say: why the grant may be lost with
+/// the primary; `None` if it cannot be.
+pub(super) type Judged = Result<(Value, Result<Option<String>, StoreError>), StoreError>;
 
 impl Durability {
     /// The conditions of the settings; `None` if they have none.

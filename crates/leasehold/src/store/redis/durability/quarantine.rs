@@ -36,7 +36,7 @@ use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
 use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Request, ScriptText};
-use crate::store::redis::connection::{Connection, Failure, error, is_unknown_script};
+use crate::store::redis::connection::{Connection, Failure, error};
 use crate::store::redis::layout::key::{self, Part, SlotKeys};
 use crate::store::redis::layout::script::Script;
 
@@ -143,23 +143,6 @@ impl Quarantine {
         part: Part,
     ) -> Result<Option<Pause>, StoreError> {
         match connection.run(&self.question(part, run_id, false).request, false).await {
-            Ok(value) => self.note(connection, part, value),
-            Err(failure) => not_here(failure, part),
-        }
-    }
-
-    /// Like [`ask`](Self::ask), for a reply that came together with others.
-    pub(crate) async fn judge(
-        &self,
-        connection: &Connection,
-        run_id: &str,
-        part: Part,
-        value: Value,
-    ) -> Result<Option<Pause>, StoreError> {
-        if is_unknown_script(&value) {
-            return self.ask(connection, run_id, part).await;
-        }
-        match connection.check_served(value) {
             Ok(value) => self.note(connection, part, value),
             Err(failure) => not_here(failure, part),
         }

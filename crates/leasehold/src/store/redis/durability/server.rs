@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use futures_util::future::join;
 use leasehold_core::StoreError;
-use redis::{Cmd, Pipeline, Value};
+use redis::Value;
 
-use super::policy::{Durability, Judged, Verdict};
+use super::policy::{Durability, Judged};
 use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
@@ -18,7 +18,7 @@ use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::connection::{Connection, Failure, error, is_to_load};
+use crate::store::redis::connection::{Connection, Failure, is_to_load};
 use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
 
@@ -97,8 +97,10 @@ impl Server {
             (Some(durable), Some(effect)) => {
                 return Box::pin(durable.run(connection, call, effect, asking)).await;
             }
-            (Some(durable), None) if script.guarded.is_some() => {
-                return Box::pin(durable.serve(connection, call, asking)).await;
+            // The call may hand the name on.
+            (Some(durable), None) if script.guarded.is_some() && durable.durability.reclaims() => {
+                let (value, _) = Box::pin(durable.exchange(connection, call, asking)).await?;
+                return Ok(call.answer(connection.check_served(value)?)?);
             }
             _ => {}
         }
@@ -229,14 +231,12 @@ impl Durable {
         effect: Effect,
         asking: bool,
     ) -> Result<A, Failure> {
-        let quarantine = self.durability.quarantine.as_ref();
-        let part =
-            quarantine.and_then(|quarantine| quarantine.part(call.request.keys().iter().next()));
+        let (quarantine, part) = (self.durability.quarantine.as_ref(), self.part(call));
         if let Some(quarantine) = quarantine {
             // A waiter is allowed to poll during a quarantine, so that it keeps its place.
             let is_newcomer = effect == Effect::Grant;
-            if !asking {
-                self.visit(quarantine, connection, part).await?;
+            if !asking && self.is_to_ask(effect, part) {
+                self.ask(quarantine, connection, part).await?;
             }
             if is_newcomer && asking {
                 return Err(quarantine::refusal(connection.server(), Pause::Moving).into());
@@ -245,10 +245,7 @@ impl Durable {
                 quarantine.admit(connection, connection.run_id().await?, part).await?;
             }
         }
-        let (value, verdict) = self.exchange(connection, call, (effect, asking, part)).await?;
-        if let (Some(quarantine), Ok(verdict)) = (quarantine, &verdict) {
-            self.note_begun(quarantine, part, verdict.pause);
-        }
+        let (value, shortfall) = self.exchange(connection, call, asking).await?;
         let value = match connection.check_served(value) {
             Ok(value) => value,
             Err(failure) => {
@@ -279,54 +276,28 @@ impl Durable {
         if !(call.is_granted)(&answer) {
             return Ok(answer);
         }
-        let Verdict { shortfall, pause } = verdict.map_err(StoreError::maybe_executed)?;
         let server = connection.server();
-        match (pause.filter(|_| effect.is_new()), shortfall) {
-            (Some(pause), _) => Err(quarantine::refusal(server, pause).maybe_executed().into()),
-            (None, Some(why)) => Err(replication::refusal(server, &why).maybe_executed().into()),
-            (None, None) => Ok(answer),
+        if asking && quarantine.is_some() && effect.is_new() {
+            return Err(quarantine::refusal(server, Pause::Moving).maybe_executed().into());
+        }
+        match shortfall.map_err(StoreError::maybe_executed)? {
+            Some(why) => Err(replication::refusal(server, &why).maybe_executed().into()),
+            None => Ok(answer),
         }
     }
 
-    /// Makes a call that may hand the name on.
-    async fn serve<A>(
-        &self,
-        connection: &Connection,
-        call: &Call<A>,
-        asking: bool,
-    ) -> Result<A, Failure> {
-        let Some(quarantine) = &self.durability.quarantine else {
-            return Ok(call.answer(connection.run(&call.request, asking).await?)?);
-        };
-        let part = quarantine.part(call.request.keys().iter().next());
-        let guarded = quarantine.guard(call, part, connection.run_id().await?);
-        let (script, command) =
-            guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
-        let mut tries = 0;
-        loop {
-            let value = match asking {
-                true => connection.ask_moving(command.clone()).await?,
-                false => connection.send(&command).await?,
-            };
-            if !is_to_load(&value, &mut tries) {
-                return Ok(call.answer(connection.check_served(value)?)?);
-            }
-            connection.load(script).await?;
-        }
+    /// The part whose boot record applies to a call.
+    fn part<A>(&self, call: &Call<A>) -> Part {
+        self.durability.quarantine.as_ref()?.part(call.request.keys().iter().next())
     }
 
-    /// On each new connection, first asks whether the server has forgotten anything. After a
-    /// restart or a failover every client has new connections, so all clients notice it before they
-    /// ask for a lock. An acquire that came first would mint a token, and a holder could not
-    /// reclaim its lease after that.
-    async fn visit(
-        &self,
-        quarantine: &Quarantine,
-        connection: &Connection,
-        part: Part,
-    ) -> Result<(), StoreError> {
-        let is_known = self.asked.lock().contains(&part);
-        if is_known { Ok(()) } else { self.ask(quarantine, connection, part).await.map(drop) }
+    /// Whether a call first asks whether the server has forgotten anything. The first call on a new
+    /// connection does, because a renewal does not check the boot record: after a restart or a
+    /// failover, all clients have new connections. A slot may also have been at another server
+    /// without the client's notice. A renewal that waits for replicas anyway asks about that, too.
+    fn is_to_ask(&self, effect: Effect, part: Part) -> bool {
+        let is_again = part.is_some() && effect == Effect::Renewal;
+        (is_again && self.durability.replication.is_some()) || !self.asked.lock().contains(&part)
     }
 
     async fn ask(
@@ -349,39 +320,31 @@ impl Durable {
         }
     }
 
-    /// Sends a script and the commands after it. Loads the script if the server does not have it.
-    async fn exchange<A>(
-        &self,
-        connection: &Connection,
-        call: &Call<A>,
-        (effect, asking, part): (Effect, bool, Part),
-    ) -> Judged {
+    /// Sends a script, and waits for replicas if it may grant something. Loads the script if the
+    /// server does not have it.
+    async fn exchange<A>(&self, connection: &Connection, call: &Call<A>, asking: bool) -> Judged {
         let guarded = match &self.durability.quarantine {
-            Some(quarantine) => quarantine.guard(call, part, connection.run_id().await?),
+            Some(quarantine) => quarantine.guard(call, self.part(call), connection.run_id().await?),
             None => None,
         };
-        let is_guarded = guarded.is_some();
         let (script, command) =
             guarded.unwrap_or_else(|| (call.request.script, call.request.command()));
+        let waits = self.durability.replication.is_some() && call.effect.is_some();
         let mut tries = 0;
         loop {
-            let (value, verdict) = match &self.durability.replication {
-                Some(_) => {
+            let (value, shortfall) = match (waits, asking) {
+                (true, _) => {
                     self.load_once(connection, script).await?;
                     let open = || {
                         WaitBatcher::open(&self.durability, &self.dialer, &self.address, &self.main)
                     };
-                    self.waiting.get_or_init(open).submit(command.clone(), asking, part).await?
+                    self.waiting.get_or_init(open).submit(command.clone(), asking).await?
                 }
-                None if asking => {
-                    let verdict = Verdict { pause: Some(Pause::Moving), ..Verdict::default() };
-                    (connection.ask_moving(command.clone()).await?, Ok(verdict))
-                }
-                None if is_guarded => (connection.send(&command).await?, Ok(Verdict::default())),
-                None => self.with_boot_record(connection, command.clone(), (effect, part)).await?,
+                (false, true) => (connection.ask_moving(command.clone()).await?, Ok(None)),
+                (false, false) => (connection.send(&command).await?, Ok(None)),
             };
             if !is_to_load(&value, &mut tries) {
-                return Ok((value, verdict));
+                return Ok((value, shortfall));
             }
             connection.load(script).await?;
         }
@@ -398,33 +361,5 @@ impl Durable {
             loaded().insert(&script.sha1);
         }
         Ok(())
-    }
-
-    /// Sends a command that waits for no replicas, on the usual connection. The boot record is not
-    /// read after a renewal, because a quarantine refuses new grants only.
-    async fn with_boot_record(
-        &self,
-        connection: &Connection,
-        command: Cmd,
-        (effect, part): (Effect, Part),
-    ) -> Judged {
-        let quarantine = self.durability.quarantine.as_ref();
-        let Some(quarantine) = quarantine.filter(|_| effect != Effect::Renewal) else {
-            return Ok((connection.send(&command).await?, Ok(Verdict::default())));
-        };
-        let run_id = connection.run_id().await?;
-        let mut pair = Pipeline::new();
-        pair.add_command(command)
-            .add_command(quarantine.question(part, run_id, false).request.command());
-        let mut values = connection.ask_all(&pair).await?;
-        let (Some(boot), Some(value)) = (values.pop(), values.pop()) else {
-            return Err(error::unexpected_reply(
-                connection.server(),
-                "a script and the boot record",
-            ));
-        };
-        let pause = quarantine.judge(connection, run_id, part, boot).await;
-        let verdict = pause.map(|pause| Verdict { pause, ..Verdict::default() });
-        Ok((value, verdict))
     }
 }

@@ -6,7 +6,6 @@
 //! replica that lags delays a caller by two WAITs at most, the present one and the caller's own,
 //! whatever the number of callers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -17,13 +16,11 @@ use tokio::sync::{self, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::policy::{Durability, Judged, Verdict};
-use super::quarantine::Pause;
+use super::policy::{Durability, Judged};
 use super::replication::{self, Replication};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{self, Connection, SILENCE, error};
-use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
 use crate::store::socket;
 
@@ -38,13 +35,8 @@ struct Item {
     command: Cmd,
     /// The node may answer although the slot is not its own yet (ASKING, for one command only).
     asking: bool,
-    /// The part whose boot record applies to the script.
-    part: Part,
     answer: oneshot::Sender<Judged>,
 }
-
-/// A connection, and the run id of the server if a quarantine needs it.
-type Opened = (Connection, String);
 
 /// Whether one server is dead, as its workers together have found. Callers cannot judge that,
 /// because they may go before their time is over.
@@ -125,16 +117,15 @@ impl WaitBatcher {
         Self { server, queue, health, workers }
     }
 
-    /// Sends a script, together with others that come now, and the commands that check their
-    /// grants.
-    pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
+    /// Sends a script, together with others that come now, and the WAIT that checks their grants.
+    pub(crate) async fn submit(&self, command: Cmd, asking: bool) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
             self.health.give_up();
             let why = format!("{}: the connection was given up", self.server);
             StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
         };
-        self.queue.send(Item { command, asking, part, answer }).map_err(|_| ended())?;
+        self.queue.send(Item { command, asking, answer }).map_err(|_| ended())?;
         outcome.await.map_err(|_| ended())?
     }
 }
@@ -147,8 +138,8 @@ struct Worker {
     health: Arc<Health>,
     /// The attempt to connect that is under way, and its beginning. It goes on with the next batch:
     /// connecting may take longer than a batch may wait.
-    opening: Option<(Instant, JoinHandle<Result<Opened, StoreError>>)>,
-    open: Option<Opened>,
+    opening: Option<(Instant, JoinHandle<Result<Connection, StoreError>>)>,
+    open: Option<Connection>,
 }
 
 impl Worker {
@@ -189,34 +180,22 @@ impl Worker {
     }
 
     async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Judged>, StoreError> {
-        if self.open.as_ref().is_none_or(|(connection, _)| !connection.is_alive()) {
+        if self.open.as_ref().is_none_or(|connection| !connection.is_alive()) {
             self.open = None;
             self.open = Some(self.connect().await?);
         }
-        let (Some((connection, run_id)), Some(replication)) =
-            (&self.open, &self.durability.replication)
+        let (Some(connection), Some(replication)) = (&self.open, &self.durability.replication)
         else {
             return Ok(Vec::new()); // a batcher exists only for replication
         };
         let needed = replication.needed(&self.address);
-        let quarantine = self.durability.quarantine.as_ref();
-        let mut parts: Vec<Part> =
-            batch.iter().filter(|item| !item.asking).map(|item| item.part).collect();
-        parts.sort_unstable();
-        parts.dedup();
-        let boot = quarantine.map(|quarantine| {
-            let ask =
-                move |part: &Part| quarantine.question(*part, run_id, false).request.command();
-            parts.iter().map(ask)
-        });
         let role = replication.is_counting().then(|| redis::cmd("ROLE"));
         let mut together = Pipeline::new();
         for item in batch {
             connection::add(&mut together, item.command.clone(), item.asking);
         }
         let scripts = together.len();
-        let boot = boot.into_iter().flatten();
-        for command in boot.chain(role).chain([replication.wait(needed)]) {
+        for command in role.into_iter().chain([replication.wait(needed)]) {
             together.add_command(command);
         }
         let mut values = connection.ask_all(&together).await?;
@@ -226,41 +205,24 @@ impl Worker {
             true => values.nth(1),
             false => values.next(),
         });
-        let judged = self.judge((connection, run_id), (replication, needed), &parts, behind).await;
-        let verdict = |item: &Item| {
-            let (shortfall, pauses) = judged.as_ref().map_err(Clone::clone)?;
-            let pause = match (quarantine, item.asking) {
-                (Some(_), true) => Some(Pause::Moving),
-                _ => pauses.get(&item.part).copied(),
-            };
-            Ok(Verdict { shortfall: shortfall.clone(), pause })
-        };
-        Ok(values.zip(batch).map(|(value, item)| Ok((value, verdict(item)))).collect())
+        let shortfall = self.judge(connection, (replication, needed), behind).await;
+        Ok(values.map(|value| Ok((value, shortfall.clone()))).collect())
     }
 
-    /// Judges the replies of the boot records, ROLE and WAIT, as far as these were sent. Returns
-    /// why grants may be lost with the primary, if they can be, and why a part grants nothing new,
-    /// for each such part.
+    /// Judges the replies of ROLE and WAIT, as far as these were sent. Returns why grants may be
+    /// lost with the primary, if they can be.
     async fn judge(
         &self,
-        (connection, run_id): (&Connection, &str),
+        connection: &Connection,
         (replication, mut needed): (&Replication, u32),
-        parts: &[Part],
         behind: Vec<Value>,
-    ) -> Result<(Option<String>, HashMap<Part, Pause>), StoreError> {
+    ) -> Result<Option<String>, StoreError> {
         let mut behind = behind.into_iter();
         let mut next = || {
             behind
                 .next()
                 .ok_or_else(|| error::unexpected_reply(connection.server(), "a WAIT and its like"))
         };
-        let mut pauses = HashMap::new();
-        if let Some(quarantine) = &self.durability.quarantine {
-            for part in parts {
-                let pause = quarantine.judge(connection, run_id, *part, next()?).await?;
-                pauses.extend(pause.map(|pause| (*part, pause)));
-            }
-        }
         if replication.is_counting() {
             replication.note(&self.address, replication::count(connection, next()?)?);
         }
@@ -271,16 +233,16 @@ impl Worker {
             let again = connection.send(&replication.wait(needed)).await?;
             shortfall = replication.judge(connection, needed, again)?;
         }
-        Ok((shortfall, pauses))
+        Ok(shortfall)
     }
 
     /// Connects, or waits for the attempt that is under way. A batch waits for that as long as it
     /// would wait for an answer: a server that hangs must not keep its callers from asking others.
-    async fn connect(&mut self) -> Result<Opened, StoreError> {
+    async fn connect(&mut self) -> Result<Connection, StoreError> {
         let (durability, dialer) = (&self.durability, &self.dialer);
         let start = || {
-            let dialling = dial(Arc::clone(durability), dialer.clone(), self.address.clone());
-            (Instant::now(), tokio::spawn(dialling))
+            let main = durability.quarantine.as_ref().map(|_| Weak::clone(&self.health.main));
+            (Instant::now(), tokio::spawn(dial(dialer.clone(), self.address.clone(), main)))
         };
         let (_, attempt) = self.opening.get_or_insert_with(start);
         let (server, limit) = (self.address.to_string(), dialer.timeout);
@@ -291,15 +253,19 @@ impl Worker {
     }
 }
 
+/// Connects to the run of the server to which `main` leads, if it is given: with a quarantine, the
+/// scripts name that run.
 async fn dial(
-    durability: Arc<Durability>,
     dialer: Dialer,
     address: Address,
-) -> Result<Opened, StoreError> {
+    main: Option<Weak<Connection>>,
+) -> Result<Connection, StoreError> {
     let connection = dialer.dial(&address, None).await?;
-    let run_id = match &durability.quarantine {
-        Some(_) => connection.run_id().await?.to_owned(),
-        None => String::new(),
-    };
-    Ok((connection, run_id))
+    if let Some(main) = main.and_then(|main| main.upgrade())
+        && main.run_id().await? != connection.run_id().await?
+    {
+        let why = format!("{address}: another run of the server answers: connect anew");
+        return Err(StoreError::new(StoreErrorKind::Unreachable, why));
+    }
+    Ok(connection)
 }
