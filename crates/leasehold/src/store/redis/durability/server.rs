@@ -15,7 +15,7 @@ use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
 use crate::mutex::Mutex;
-use crate::store::redis::connection::call::{Call, Effect, ScriptText};
+use crate::store::redis::connection::call::{Call, Effect};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, Failure, is_to_load};
@@ -173,10 +173,6 @@ struct Durable {
     /// slots still have to be read.
     begun: Mutex<Option<u16>>,
     waiting: OnceLock<WaitBatcher>,
-    /// The hashes of the scripts that were loaded into the server over this connection. Without
-    /// this, the first call of each would wait for replicas, only to learn that the server lacks
-    /// the script.
-    loaded: Mutex<HashSet<&'static str>>,
 }
 
 debug_as!(Durable => |it, f| f.debug_tuple("Durable").field(&it.durability).finish());
@@ -196,7 +192,6 @@ impl Durable {
             asked: Mutex::default(),
             begun: Mutex::default(),
             waiting: OnceLock::new(),
-            loaded: Mutex::default(),
         }
     }
 
@@ -334,7 +329,6 @@ impl Durable {
         loop {
             let (value, shortfall) = match (waits, asking) {
                 (true, _) => {
-                    self.load_once(connection, script).await?;
                     let open = || {
                         WaitBatcher::open(&self.durability, &self.dialer, &self.address, &self.main)
                     };
@@ -348,18 +342,5 @@ impl Durable {
             }
             connection.load(script).await?;
         }
-    }
-
-    async fn load_once(
-        &self,
-        connection: &Connection,
-        script: &'static ScriptText,
-    ) -> Result<(), StoreError> {
-        let loaded = || self.loaded.lock();
-        if !loaded().contains(script.sha1.as_str()) {
-            connection.load(script).await?;
-            loaded().insert(&script.sha1);
-        }
-        Ok(())
     }
 }
