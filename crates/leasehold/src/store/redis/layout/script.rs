@@ -41,20 +41,15 @@ const SHARED: [(&str, &str); 13] = shared! {
 /// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);
 
-/// The constants and all texts. Threads that need them at the same time each make them, and none
-/// waits for another: a child that is forked at that moment does not have that other thread.
-static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
+/// All texts. Threads that need them at the same time each make them, and none waits for another: a
+/// child that is forked at that moment does not have that other thread.
 static TEXTS: OnceBox<Texts> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
 
 /// Numbers of the model, which is the only place that defines them, and formats of packed values.
-fn constants() -> &'static [Constant] {
-    CONSTANTS.get_or_init(|| Box::new(make_constants()))
-}
-
-fn make_constants() -> Vec<Constant> {
+fn constants() -> Vec<Constant> {
     let Times { closed_ms, grace_ms, ask_ms, queue_ms, window_ms } = Times::USUAL;
     let span = |name, span: Duration| (name, span.as_micros().to_string());
     let number = |name, number: u64| (name, number.to_string());
@@ -172,12 +167,13 @@ scripts! {
 }
 
 fn make_texts() -> Texts {
+    let constants = constants();
     Script::ALL.map(|script| {
-        let mut text = ScriptText::new(script.assemble(false));
+        let mut text = ScriptText::new(script.assemble(false, &constants));
         text.own = script.own();
         text.sets = script == Script::Set;
         if script.file().contains(GUARD) && script != Script::EndAlone {
-            text.guarded = Some(Box::new(ScriptText::new(script.assemble(true))));
+            text.guarded = Some(Box::new(ScriptText::new(script.assemble(true, &constants))));
         }
         text
     })
@@ -209,10 +205,10 @@ impl Script {
         &self.text().sha1
     }
 
-    fn assemble(self, is_guarded: bool) -> String {
+    fn assemble(self, is_guarded: bool, constants: &[Constant]) -> String {
         let mut whole = self.access().flags().to_owned();
         include(&mut whole, self.file(), is_guarded);
-        write_constants(&whole)
+        write_constants(&whole, constants)
     }
 }
 
@@ -238,22 +234,17 @@ fn shared(name: &str) -> &'static str {
 }
 
 /// The text with each constant's name replaced by its value, except in comments.
-fn write_constants(text: &str) -> String {
+fn write_constants(text: &str, constants: &[Constant]) -> String {
+    let ends_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let value =
+        |word| constants.iter().find_map(|(name, value)| (*name == word).then_some(&**value));
     let mut written = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (code, comment) = line.split_at(line.find("--").unwrap_or(line.len()));
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut rest = code;
-        while let Some(start) = rest.find(is_word) {
-            let (before, word) = rest.split_at(start);
-            let (word, after) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
-            let constant = constants().iter().find(|(name, _)| *name == word);
-            let value = constant.map_or(word, |(_, value)| value);
-            written.push_str(before);
-            written.push_str(value);
-            rest = after;
+        for piece in code.split_inclusive(ends_word) {
+            let (word, end) = piece.split_at(piece.find(ends_word).unwrap_or(piece.len()));
+            written.extend([value(word).unwrap_or(word), end]);
         }
-        written.push_str(rest);
         written.push_str(comment);
     }
     written
@@ -291,7 +282,7 @@ mod tests {
     fn constants_are_written_as_values_and_other_words_stay() {
         let text = "if a.GRACES == GRACE or KEYS[1] then b = 'BATCH' end -- GRACE\n";
         let expected = "if a.GRACES == 5000 or KEYS[1] then b = '16' end -- GRACE\n";
-        assert_eq!(write_constants(text), expected);
+        assert_eq!(write_constants(text, &constants()), expected);
     }
 
     #[test]
