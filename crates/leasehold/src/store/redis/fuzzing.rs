@@ -91,7 +91,7 @@ fn read(value: &Value, actions: &[Action]) {
         drop(bundle::replies(&call.request, 3, value.clone()));
     }
     let _ = reply::time(value.clone());
-    drop(role::field(value, "role"));
+    drop(role::field(value.clone(), "role"));
     let asked = Address { host: "asked".to_owned(), port: 6379 };
     if let Some(map) = cluster::slots::Map::parse(value.clone(), &asked) {
         assert!(!map.nodes().is_empty(), "one is asked");

@@ -1,7 +1,9 @@
 //! The role that a server reports.
 
+use std::collections::HashMap;
+
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 use crate::store::redis::connection::Connection;
 
@@ -17,7 +19,7 @@ pub(crate) async fn expect_primary(connection: &Connection) -> Result<(), StoreE
         .ask(&redis::cmd("HELLO"))
         .await
         .map_err(|error| StoreError::new(error.kind(), error.to_string()))?;
-    match field(&reply, "role").as_deref() {
+    match field(reply, "role").as_deref() {
         Some("master") => Ok(()),
         role => {
             connection.retire();
@@ -30,16 +32,7 @@ pub(crate) async fn expect_primary(connection: &Connection) -> Result<(), StoreE
 }
 
 /// A text field of a map.
-pub(crate) fn field(map: &Value, name: &str) -> Option<String> {
-    let (_, value) = map.as_map_iter()?.find(|(key, _)| text(key).as_deref() == Some(name))?;
-    text(value)
-}
-
-/// A value as text.
-pub(crate) fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
-        _ => None,
-    }
+pub(crate) fn field(map: Value, name: &str) -> Option<String> {
+    let value = HashMap::<String, Value>::from_redis_value(map).ok()?.remove(name)?;
+    String::from_redis_value(value).ok()
 }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
-use redis::Value;
+use redis::{FromRedisValue, Value};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::switches::SwitchListener;
@@ -20,7 +20,7 @@ use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::pool::Open;
-use crate::store::redis::topology::role::{expect_primary, field, text};
+use crate::store::redis::topology::role::{expect_primary, field};
 
 /// How long to wait for a majority of the sentinels once one has answered: 100 ms, far above a
 /// round trip and far below a failover. The whole time passes only if half of the sentinels hang.
@@ -169,13 +169,13 @@ impl Discovery {
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         questions.cmd("SENTINEL").arg("MASTER").arg(&self.service);
         let answers = connection.ask_all(&questions).await?;
-        let mut answers = answers.iter();
+        let mut answers = answers.into_iter();
         let primary = self.primary(sentinel, answers.next())?;
         let epoch = answers.next().and_then(|state| field(state, "config-epoch")?.parse().ok());
         Ok(Opinion { primary, epoch: epoch.unwrap_or(0) })
     }
 
-    fn primary(&self, sentinel: &Address, answer: Option<&Value>) -> Result<Address, StoreError> {
+    fn primary(&self, sentinel: &Address, answer: Option<Value>) -> Result<Address, StoreError> {
         let unsupported =
             |why| Err(StoreError::new(StoreErrorKind::Unsupported, format!("{sentinel}: {why}")));
         match answer {
@@ -187,15 +187,13 @@ impl Discovery {
                 Some(details) if details.starts_with("unknown command") => unsupported(
                     "the server is no sentinel: give a primary itself by redis://".to_owned(),
                 ),
-                _ => Err(error::refused(&sentinel.to_string(), refusal)),
+                _ => Err(error::refused(&sentinel.to_string(), &refusal)),
             },
-            Some(Value::Array(parts)) if parts.len() == 2 => {
-                match (text(&parts[0]), text(&parts[1]).and_then(|port| port.parse().ok())) {
-                    (Some(host), Some(port)) => Ok(Address { host, port }),
-                    _ => Err(error::unexpected_reply(&sentinel.to_string(), "SENTINEL")),
-                }
+            answer => {
+                let named = answer.and_then(|it| <(String, u16)>::from_redis_value(it).ok());
+                let named = named.map(|(host, port)| Address { host, port });
+                named.ok_or_else(|| error::unexpected_reply(&sentinel.to_string(), "SENTINEL"))
             }
-            _ => Err(error::unexpected_reply(&sentinel.to_string(), "SENTINEL")),
         }
     }
 
