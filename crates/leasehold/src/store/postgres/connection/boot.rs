@@ -33,8 +33,9 @@ impl Boot {
     pub(crate) fn new(settings: &PostgresOptions) -> Self {
         let span = settings.quarantine();
         Self {
-            // A client that stops between the halves of a step delays others by one second. If a
-            // client has given up, its request must not go on waiting in the server.
+            // With an older snapshot than that of READ COMMITTED, the row of a new name could be
+            // made twice. A client that stops between the halves of a step delays others by one
+            // second. If a client has given up, its request must not go on waiting in the server.
             begin: format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
                  SET LOCAL idle_in_transaction_session_timeout = '1s'; \

@@ -83,7 +83,7 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
         // There is no room for another session, or the server is a standby.
         "53300" | "25006" | "0A000" => StoreErrorKind::Unreachable,
         // The last two are of steps: at another isolation level, or with a record that has changed.
-        "25P03" | "25P04" | "57014" | "LH002" | "LH003" => StoreErrorKind::Timeout,
+        "25P03" | "25P04" | "57014" | "LH003" => StoreErrorKind::Timeout,
         code => match &code[..2] {
             CUT | "57" | "58" => StoreErrorKind::Unreachable,
             "28" => StoreErrorKind::Denied,

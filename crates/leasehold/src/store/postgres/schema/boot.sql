@@ -13,9 +13,6 @@ RETURNS TABLE (now_us bigint, grants_from_us bigint)
 LANGUAGE plpgsql AS_OWNER AS $$
 DECLARE this bigint; known bigint; longest bigint; before leasehold.boot%ROWTYPE;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
-  END IF;
   -- One client at a time. Only the owner may take this lock. It needs no write, so the commit waits
   -- for no standby.
   LOCK TABLE leasehold.boot IN SHARE ROW EXCLUSIVE MODE;

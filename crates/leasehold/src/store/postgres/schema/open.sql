@@ -9,10 +9,6 @@ RETURNS TABLE (now_us bigint, epoch bigint, version text, counter bigint, hold t
 LANGUAGE plpgsql AS_OWNER AS $$
 #variable_conflict use_column
 BEGIN
-  -- With an older snapshot, the row of a new name could be made twice.
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
-  END IF;
   PERFORM 1 FROM leasehold.lease l WHERE l.name = wanted COLLATE "C"
   ORDER BY l.epoch DESC LIMIT 1 FOR NO KEY UPDATE;
   IF NOT FOUND THEN
