@@ -11,7 +11,6 @@ mod greeting;
 mod limited;
 mod session;
 mod sessions;
-mod value;
 
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;

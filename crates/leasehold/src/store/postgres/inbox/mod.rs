@@ -2,7 +2,6 @@
 //! separate transactions.
 
 mod hub;
-mod message;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use leasehold_core::{
     Addressed, BoxFuture, ClientId, InvalidInput, LockName, Message, StoreError, StoreErrorKind,
 };
+use sha1_smol::Sha1;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
@@ -44,13 +44,13 @@ impl Inboxes {
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
     pub(crate) fn open(&self, client: ClientId) -> Box<dyn Inbox> {
-        Box::new(PostgresInbox(self.hub.receive(message::inbox(client), false)))
+        Box::new(PostgresInbox(self.hub.receive(inbox(client), false)))
     }
 
     /// Whether a waiter of this client would be notified of its turn. True as well behind a pooler,
     /// and without an inbox: then there is nothing to wait for.
     pub(crate) fn hears(&self, client: ClientId) -> bool {
-        !self.hub.is_deaf(&message::inbox(client))
+        !self.hub.is_deaf(&inbox(client))
     }
 
     /// Listens from now on, for as long as somebody waits. Until that works, waiters find out by
@@ -59,13 +59,13 @@ impl Inboxes {
         self.hub.note_waiting();
         if !self.hears(client) {
             // The waiter asks again after a second anyway.
-            let _ = timeout(PATIENCE, self.hub.listen(&message::inbox(client))).await;
+            let _ = timeout(PATIENCE, self.hub.listen(&inbox(client))).await;
         }
     }
 
     /// Follows the messages about a name; `None` if messages cannot arrive.
     pub(crate) async fn subscribe(&self, name: &LockName) -> Subscribed {
-        let channel = message::news(&self.sessions.schema, name);
+        let channel = news(&self.sessions.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };
         let is_heard = self.hub.listen(&channel).await?;
@@ -77,7 +77,7 @@ impl Inboxes {
     /// sent, its receiver finds out by asking.
     pub(crate) async fn tell(&self, messages: &[Addressed]) {
         let told = messages.iter().filter_map(|(client, message)| {
-            Some((message::inbox(*client), encode(message)?)) //
+            Some((inbox(*client), encode(message)?)) //
         });
         let (channels, payloads): (Vec<_>, Vec<_>) = told.unzip();
         if !channels.is_empty() {
@@ -98,7 +98,7 @@ impl Inboxes {
             );
             return Err(StoreError::new(StoreErrorKind::Unsupported, text));
         }
-        self.notify(&[message::news(&self.sessions.schema, name)], &[payload]).await
+        self.notify(&[news(&self.sessions.schema, name)], &[payload]).await
     }
 
     async fn notify(&self, channels: &[String], payloads: &[String]) -> Result<(), StoreError> {
@@ -153,6 +153,18 @@ impl Subscription for PostgresSubscription {
     }
 }
 
+/// The channel of a client.
+fn inbox(client: ClientId) -> String {
+    format!("lh_{client}")
+}
+
+/// The channel for messages about a name. Names may be longer than channels, so several names may
+/// share a channel; the payload has the name.
+fn news(schema: &str, name: &LockName) -> String {
+    let hash = Sha1::from(format!("{schema}\n{}", name.as_str())).digest();
+    format!("lh_n_{hash}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +176,14 @@ mod tests {
         (0..300).for_each(|number| hub.pass_on(Some(("c", &number.to_string()))));
         assert_eq!(next(&mut receiver).await, None);
         assert_eq!(next(&mut receiver).await.as_deref(), Some("44"));
+    }
+
+    #[test]
+    fn channels_are_no_longer_than_a_server_keeps() {
+        let client = ClientId(u128::MAX);
+        assert_eq!(inbox(client).len(), 35);
+        let name = LockName::new("x".repeat(512)).unwrap();
+        assert!(news("leasehold", &name).len() < 64);
+        assert_ne!(news("leasehold", &name), news("other", &name));
     }
 }
