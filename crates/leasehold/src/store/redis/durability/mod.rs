@@ -18,11 +18,50 @@
 //! back, the lock would be handed through the whole queue, and the queue would be empty. If such a
 //! waiter dies, the lock is free after its ttl, as after the death of any holder.
 
-mod policy;
 mod quarantine;
 mod replication;
 mod server;
 mod wait_batch;
 
-pub(crate) use self::policy::Durability;
+use std::sync::Arc;
+
+use leasehold_core::{Operation, StoreError};
+use redis::Value;
+
+use self::quarantine::Quarantine;
+use self::replication::Replication;
 pub(crate) use self::server::{Server, ServerDialer};
+use crate::store::redis::options::{RedisOptions, Servers};
+
+/// The conditions under which a grant counts.
+#[derive(Debug)]
+pub(crate) struct Durability {
+    quarantine: Option<Quarantine>,
+    replication: Option<Replication>,
+}
+
+/// The reply of a script, and what the commands that follow it say: why the grant may be lost with
+/// the primary; `None` if it cannot be.
+type Judged = Result<(Value, Result<Option<String>, StoreError>), StoreError>;
+
+impl Durability {
+    /// The conditions of the settings; `None` if they have none.
+    pub(crate) fn new(settings: &RedisOptions) -> Option<Arc<Self>> {
+        let in_cluster = matches!(settings.servers, Servers::Cluster(_));
+        let quarantine =
+            settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span, in_cluster));
+        let replication = Replication::new(settings);
+        (quarantine.is_some() || replication.is_some())
+            .then(|| Arc::new(Self { quarantine, replication }))
+    }
+
+    /// Whether holders take back leases that the server has forgotten.
+    pub(crate) fn reclaims(&self) -> bool {
+        self.quarantine.is_some()
+    }
+
+    /// Refuses an operation that cannot keep the promises.
+    pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
+        self.quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.check(operation))
+    }
+}

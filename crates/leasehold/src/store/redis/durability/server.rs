@@ -10,10 +10,10 @@ use futures_util::future::join;
 use leasehold_core::StoreError;
 use redis::Value;
 
-use super::policy::{Durability, Judged};
 use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
+use super::{Durability, Judged};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Effect};
 use crate::store::redis::connection::dial::Dialer;

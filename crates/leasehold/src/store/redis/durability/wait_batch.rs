@@ -16,8 +16,8 @@ use tokio::sync::{self, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::policy::{Durability, Judged};
 use super::replication::{self, Replication};
+use super::{Durability, Judged};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::{self, Connection, SILENCE, error};

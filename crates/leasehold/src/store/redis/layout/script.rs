@@ -14,7 +14,7 @@ use leasehold_core::{LOCK_CAPACITY, bugs, token};
 use once_cell::race::OnceBox;
 
 use super::plain::value;
-use super::redisson::limits::{PEEK_LIMIT, WATCHDOG};
+use super::redisson::{PEEK_LIMIT, WATCHDOG};
 use crate::store::redis::connection::call::{Own, ScriptText};
 
 /// How long a list of the nodes of a quorum counts as in use after somebody left it: 5 min.

@@ -5,7 +5,6 @@
 //! Redisson and of leasehold; readers share; and an attempt that was given up leaves a trace until
 //! no copy of its acquire can arrive any more.
 
-pub(crate) mod limits;
 mod names;
 pub(crate) mod owners;
 
@@ -18,13 +17,19 @@ use leasehold_core::{
 };
 use redis::{Cmd, Value};
 
-use self::limits::WATCHDOG;
 use self::names::LockKeys;
 use super::plain::value;
 use super::script::Script;
 use super::shared::{self, flag, number, revoked, text, unsupported};
 use super::{Layout, effect, is_granted, key, millis, reply};
 use crate::store::redis::connection::call::{Call, Effect, Request};
+
+/// The default `lockWatchdogTimeout` of a JVM: 30 s. Its watchdog sets the end of a read lock to
+/// this time from now, even if another reader has more time left.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// A hash with more fields than this is not read: it is other data, and no lock.
+pub(crate) const PEEK_LIMIT: u32 = 4096;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
