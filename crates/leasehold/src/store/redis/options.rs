@@ -393,8 +393,8 @@ impl RedisOptions {
     }
 
     /// Whether requests for many names may travel as one call. In a cluster, a call must stay
-    /// within a slot. With a quarantine, each acquire is followed by a command that reads the boot
-    /// record.
+    /// within a slot. With a quarantine, what may grant also has the key of the boot record and the
+    /// run of the server.
     pub(crate) fn bundles(&self) -> bool {
         let is_cluster = matches!(self.servers, Servers::Cluster(_));
         (!is_cluster || bugs::is_on(Bug::SlotsInOneCall)) && self.quarantine().is_none()
