@@ -16,6 +16,8 @@ pub(crate) struct Process {
     pub(crate) program: String,
     /// The process has ended, and its parent has not waited for it yet.
     pub(crate) has_ended: bool,
+    /// A signal or a debugger has stopped the process.
+    pub(crate) is_stopped: bool,
 }
 
 impl Process {
@@ -46,6 +48,7 @@ impl Process {
             program: program.to_owned(),
             // The first thread may have ended before the others.
             has_ended: *state == "Z" && threads <= 1,
+            is_stopped: state.eq_ignore_ascii_case("T"),
         })
     }
 
@@ -75,6 +78,7 @@ mod tests {
             began: 4711,
             program: "a) b (c".to_owned(),
             has_ended: false,
+            is_stopped: false,
         };
         assert_eq!(Process::parse(&stat(3, 2, "S", 1)), Some(expected));
         assert_eq!(Process::parse("3 (a"), None);

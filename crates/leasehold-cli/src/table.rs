@@ -53,10 +53,7 @@ pub(crate) fn table<const N: usize>(
             *width = (*width).max(cell.chars().count());
         }
     }
-    let shown = match room {
-        Some(room) => fit(columns, &mut widths, room),
-        None => (0..N).collect(),
-    };
+    let shown = fit(columns, &mut widths, room.unwrap_or(usize::MAX));
     let lines = rows.iter().map(|row| {
         let cells = shown.iter().map(|&at| {
             let (cell, width) = (cut(&row[at], widths[at]), widths[at]);

@@ -200,10 +200,8 @@ fn summary(dangers: usize, warnings: usize) -> String {
         (count > 0).then(|| format!("{count} {what}{plural}"))
     };
     let parts = [some(dangers, "danger"), some(warnings, "warning")];
-    match parts.into_iter().flatten().collect::<Vec<_>>().join(" and ") {
-        nothing if nothing.is_empty() => "all is well".to_owned(),
-        parts => parts,
-    }
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "all is well".to_owned() } else { parts.join(" and ") }
 }
 
 /// Prints a finding in one line, then the risk and the remedy.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use clap::{Command, CommandFactory as _};
+use clap_complete::CompletionCandidate;
 use clap_mangen::Man;
 use leasehold::store::{MANUAL, Postgres, Redis};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -32,27 +33,25 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
     let mut whole = Cli::command();
     whole.build();
     let manual = MANUALS.iter().find(|(manual, ..)| Some(*manual) == name);
-    let page = match (name, manual) {
-        (None, _) => page_of(whole),
-        (_, Some(manual)) => Ok(page_from(manual)),
-        (Some(name), None) => match whole.find_subcommand(name) {
-            Some(command) => page_of(command.clone()),
-            None => {
-                let others = "a command, `store`, `postgres` or `redis`";
-                let why = format!("there is no page {name:?}: name {others}");
-                return Err(Failure::usage(why));
-            }
-        },
+    let command = name.map_or(Some(&whole), |name| whole.find_subcommand(name));
+    let page = match (manual, command) {
+        (Some(manual), _) => Ok(page_from(manual)),
+        (None, Some(command)) => page_of(command.clone()),
+        (None, None) => {
+            let others = "a command, `store`, `postgres` or `redis`";
+            let why = format!("there is no page {:?}: name {others}", name.unwrap_or_default());
+            return Err(Failure::usage(why));
+        }
     };
     let page = page.map_err(|error| Failure::usage(format!("cannot write the page: {error}")))?;
     print(page.trim_end()).map(|()| 0)
 }
 
 /// The names of all pages except the main page.
-pub(crate) fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<CompletionCandidate> {
     let whole = Cli::command();
-    let commands = whole.get_subcommands().map(|command| command.get_name().to_owned());
-    commands.chain(MANUALS.map(|(name, ..)| name.to_owned())).collect()
+    let commands = whole.get_subcommands().map(Command::get_name);
+    commands.chain(MANUALS.map(|(name, ..)| name)).map(CompletionCandidate::new).collect()
 }
 
 /// A page from a manual in Markdown, whose first line is its title.
@@ -91,10 +90,8 @@ fn page_of(command: Command) -> io::Result<String> {
     }
     if has_store {
         filled(rest.control("SH", ["EXIT STATUS"]), exits.unwrap_or(USUAL_EXIT));
-        let sections = MANUAL.split("\n## ").skip(1);
-        for section in sections
-            .filter(|it| ["Environment\n", "Files\n"].iter().any(|title| it.starts_with(title)))
-        {
+        let is_shown = |it: &&str| it.starts_with("Environment\n") || it.starts_with("Files\n");
+        for section in MANUAL.split("\n## ").filter(is_shown) {
             append_markdown(&mut rest, &format!("## {section}"));
         }
         let others = "leasehold(1), leasehold-store(7): leasehold man, leasehold man store";

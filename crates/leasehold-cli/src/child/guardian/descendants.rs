@@ -37,17 +37,26 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Looks for the processes that are there. Nobody is left only if a look was complete, and saw
-    /// no process that had ended since the look before: such a process may have left a child that
-    /// is not in the list.
+    /// Looks for the processes that are there.
     pub(crate) fn scan(&self) -> Descendants {
-        let mut ended_before = HashSet::new();
+        self.scan_by(Snapshot::take)
+    }
+
+    /// Nobody is left only if a look saw no process that had ended since the look before: such a
+    /// process may have left a child that is not in the list. The same holds for a process that
+    /// has vanished. But as long as nobody waits for the children of the root and the guardian,
+    /// these do not vanish. Then it does not matter who else does: above each process that still
+    /// runs, one of these children does.
+    fn scan_by(&self, look: impl Fn() -> Option<Snapshot>) -> Descendants {
+        let (mut ended_before, mut are_kept) = (HashSet::new(), self.guardian == getpid());
         for looks in 1.. {
-            let Some(snapshot) = Snapshot::take() else { break };
+            let Some(snapshot) = look() else { break };
+            let is_certain = are_kept || snapshot.is_complete;
+            are_kept |= self.root == getpid() && snapshot.is_still(self.guardian);
             let mut found = self.among(snapshot.processes);
             let ended = found.processes.iter().filter(|process| process.has_ended);
             let ended: HashSet<_> = ended.map(|process| (process.pid, process.began)).collect();
-            found.is_nobody &= snapshot.is_complete && ended.is_subset(&ended_before);
+            found.is_nobody &= is_certain && ended.is_subset(&ended_before);
             if found.living().next().is_some() || found.is_nobody || looks == MOST_LOOKS {
                 return found;
             }
@@ -117,10 +126,8 @@ fn children(parent: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{}/task", parent.as_raw_pid()));
     let threads = threads.into_iter().flatten().flatten();
     let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
-    let read = |list: String| -> Vec<Pid> {
-        list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
-    };
-    lists.flat_map(read).collect()
+    let lists: String = lists.collect();
+    lists.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 /// The numbers of all processes that descend from `root`.
@@ -242,6 +249,12 @@ struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether a process does nothing: it was stopped, or has ended.
+    fn is_still(&self, pid: Pid) -> bool {
+        let of_pid = |process: &&Process| process.pid == pid.as_raw_pid();
+        self.processes.iter().find(of_pid).is_some_and(|it| it.is_stopped || it.has_ended)
+    }
+
     /// Looks at all processes. Returns `None` if `/proc` is missing, or belongs to another PID
     /// namespace.
     ///
@@ -298,6 +311,26 @@ mod tests {
         let read = |ids| Process::parse(&stat(ids)).unwrap();
         let found = below(2, &parents.map(read));
         assert_eq!(found, HashSet::from([3, 4, 9]));
+    }
+
+    #[test]
+    fn a_process_that_vanishes_is_of_no_matter_once_the_guardian_is_still() {
+        let me = getpid().as_raw_pid();
+        let zeros = "0 ".repeat(16);
+        let is_nobody = |state, root, guardian: i32, is_complete| {
+            let guardian_now = format!("{guardian} (g) {state} {me} 7 8 {zeros}\n");
+            let [root, guardian] = [root, guardian].map(|pid| Pid::from_raw(pid).unwrap());
+            let look = || {
+                let processes = vec![Process::parse(&guardian_now).unwrap()];
+                Some(Snapshot { processes, is_complete })
+            };
+            Tree { root, guardian, group: None }.scan_by(look).is_nobody
+        };
+        let other = me + 1;
+        assert!(is_nobody("S", me, other, true) && is_nobody("S", me, me, false));
+        assert!(is_nobody("T", me, other, false) && is_nobody("t", me, other, false));
+        assert!(is_nobody("Z", me, other, false));
+        assert!(!is_nobody("S", me, other, false) && !is_nobody("T", other, other, false));
     }
 
     #[test]

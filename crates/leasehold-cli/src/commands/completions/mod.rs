@@ -80,7 +80,7 @@ pub(crate) fn complete(words: &[OsString]) -> Outcome {
 fn with_candidates(command: Command, store: Option<&StoreUrl>) -> Command {
     let is_man = command.get_name() == "man";
     command.mut_args(|argument: Arg| match argument.get_id().as_str() {
-        "command" if is_man => argument.add(ArgValueCandidates::new(pages)),
+        "command" if is_man => argument.add(ArgValueCandidates::new(man::pages)),
         id if NAMES.contains(&id) => {
             let store = store.cloned();
             let names = move |typed: &OsStr| names(store.clone(), typed);
@@ -88,11 +88,6 @@ fn with_candidates(command: Command, store: Option<&StoreUrl>) -> Command {
         }
         _ => argument,
     })
-}
-
-/// The pages of the manual.
-fn pages() -> Vec<CompletionCandidate> {
-    man::pages().into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Names of locks that begin with the typed text, if the store lists them in time. A store that
