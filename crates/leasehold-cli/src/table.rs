@@ -130,9 +130,4 @@ mod tests {
             assert!(lines.lines().all(|line| line.chars().count() <= room), "{room}: {lines}");
         }
     }
-
-    #[test]
-    fn a_cut_is_seen() {
-        assert_eq!([cut("üüüüüü", 5), cut("abc", 3), cut("abc", 1)], ["üüüü…", "abc", "…"]);
-    }
 }

@@ -1,6 +1,7 @@
 //! Child processes that do not outlive the test process, even if that is killed.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Error};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +10,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 type Job = (Command, Sender<io::Result<Child>>);
+
+/// Kills a process as `kill -9` does, unless it has ended.
+pub(crate) fn kill(process: &mut Child) -> io::Result<()> {
+    process.kill()?;
+    process.wait()?;
+    // A process that was killed leaves what faketime keeps in the machine's memory.
+    for segment in ["sem.faketime_sem", "faketime_shm"] {
+        let _nothing = fs::remove_file(format!("/dev/shm/{segment}_{}", process.id()));
+    }
+    Ok(())
+}
 
 /// Starts a program with its output thrown away. The kernel kills it when this process ends.
 ///

@@ -1,6 +1,6 @@
-//! A server's own wall clock, which a test sets by Debian's `faketime` and a file.
+//! A wall clock for one process, by Debian's `faketime`. That of a server is set by a file.
 //!
-//! Only the wall clock is faked, as if it were set or ran badly. The clock by which the server
+//! Only the wall clock is faked, as if it were set or ran badly. The clock by which the process
 //! measures spans is not changed.
 
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> 
     if !is_own(directory) {
         set(directory, 0.0, 1.0)?;
     }
-    let mut arguments = environment(directory)?.to_vec();
+    let mut arguments = environment(directory)?.map(OsString::from).to_vec();
     arguments.push(program::installed()?.into());
     Ok(("env".into(), arguments))
 }
@@ -40,20 +40,22 @@ pub(crate) fn is_own(directory: &Path) -> bool {
     directory.join(FILE).exists()
 }
 
-/// The variables with which a server in this directory has its own clock, as `env` takes them.
-pub(crate) fn environment(directory: &Path) -> io::Result<[OsString; 4]> {
+/// The variables with which a process has the clock of this directory, as `env` takes them.
+///
+/// The program `faketime` is not used: it fails if a process that was killed had the same number.
+pub fn environment(directory: &Path) -> io::Result<[String; 4]> {
     Ok([
-        format!("LD_PRELOAD={}:libc.so.6", library()?.display()).into(),
-        format!("FAKETIME_TIMESTAMP_FILE={}", directory.join(FILE).display()).into(),
-        "FAKETIME_NO_CACHE=1".into(),
-        "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
+        format!("LD_PRELOAD={}:libc.so.6", library()?.display()),
+        format!("FAKETIME_TIMESTAMP_FILE={}", directory.join(FILE).display()),
+        "FAKETIME_NO_CACHE=1".to_owned(),
+        "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
     ])
 }
 
-/// Sets the clock of the server in this directory.
+/// Sets the clock of this directory.
 ///
-/// Replaces the file as a whole: the server reads it whenever it asks for the time.
-pub(crate) fn set(directory: &Path, ahead_s: f64, rate: f64) -> io::Result<()> {
+/// Replaces the file as a whole: a process reads it whenever it asks for the time.
+pub fn set(directory: &Path, ahead_s: f64, rate: f64) -> io::Result<()> {
     let draft = directory.join("clock.new");
     fs::write(&draft, format!("{ahead_s:+.6} x{rate:.6}\n"))?;
     fs::rename(draft, directory.join(FILE))

@@ -6,7 +6,7 @@ mod aof;
 mod bus;
 mod certificates;
 mod child;
-mod clock;
+pub mod clock;
 pub mod cluster;
 mod contenders;
 mod faulty;

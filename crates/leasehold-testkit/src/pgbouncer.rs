@@ -69,8 +69,7 @@ impl PgBouncer {
 
     /// Kills it, and starts it again.
     pub fn restart(&mut self) -> Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
+        child::kill(&mut self.process)?;
         self.process = Self::launch(self.directory.path())?;
         self.until_ready()
     }
@@ -115,8 +114,7 @@ impl PgBouncer {
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        // A failure does no harm: the kernel ends it with this process.
+        let _ = child::kill(&mut self.process);
     }
 }

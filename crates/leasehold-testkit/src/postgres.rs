@@ -170,8 +170,7 @@ impl Postgres {
 
     /// Kills its first process, as `kill -9` does.
     pub fn kill9(&mut self) -> Result<()> {
-        self.process.kill()?;
-        self.process.wait().map(drop)
+        child::kill(&mut self.process)
     }
 
     /// Ends it immediately, without writing anything more: an immediate shutdown.
@@ -320,7 +319,10 @@ fn launch(
     if clock::is_own(directory) {
         // After the change of the user: semaphores of faketime belong to the user that loads it.
         let at = server.iter().position(|word| *word == program).unwrap_or_default();
-        server.splice(at..at, iter::once("env".into()).chain(clock::environment(directory)?));
+        server.splice(
+            at..at,
+            iter::once("env".into()).chain(clock::environment(directory)?.map(OsString::from)),
+        );
     }
     if let Some(mounts) = mounts {
         let words = ["unshare", "--mount", "sh", "-c", mounts, "sh"];
@@ -331,9 +333,8 @@ fn launch(
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        // A failure does no harm: the kernel ends the server with this process.
+        let _ = self.kill9();
     }
 }
 

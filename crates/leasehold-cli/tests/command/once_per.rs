@@ -2,6 +2,8 @@
 
 use rustix::process::Signal;
 
+use leasehold_testkit::clock;
+
 use crate::harness::{Background, Ended, PROGRAM, Place, ended, until};
 
 macro_rules! on_all_stores {
@@ -66,14 +68,16 @@ fn of_two_machines_that_start_together_one_runs_it_and_the_other_is_told(place: 
 fn the_clock_of_the_store_decides_though_that_of_a_machine_is_off_by_an_hour(place: &Place) {
     // The clock of a file store is that of its only machine.
     let span = if place.url.starts_with("file:") { "20h" } else { "30m" };
-    let at = |ahead: &str| {
-        let machine = ["--exclude-monotonic", "-f", ahead, PROGRAM, "run", "nightly"];
-        let script = ["--once-per", span, "--", "echo", "ran"];
-        ended(place.program("faketime", &[&machine[..], &script].concat()))
+    let at = |ahead_s| {
+        clock::set(place.directory.path(), ahead_s, 1.0).unwrap();
+        let machine = clock::environment(place.directory.path()).unwrap();
+        let script = [PROGRAM, "run", "nightly", "--once-per", span, "--", "echo", "ran"];
+        let words = [&machine.each_ref().map(String::as_str)[..], &script].concat();
+        ended(place.program("env", &words))
     };
-    assert_eq!(at("-1h").stdout, "ran\n");
-    for ahead in ["+0", "+1h", "-1h"] {
-        assert_done(&at(ahead), " (echo), token ");
+    assert_eq!(at(-3600.0).stdout, "ran\n");
+    for ahead_s in [0.0, 3600.0, -3600.0] {
+        assert_done(&at(ahead_s), " (echo), token ");
     }
 }
 

@@ -94,8 +94,7 @@ pub(super) fn launch(options: &RedisOptions, directory: &Path) -> io::Result<Chi
                     thread::sleep(Duration::from_millis(5));
                     continue;
                 }
-                process.kill()?;
-                process.wait()?;
+                child::kill(&mut process)?;
                 let log = fs::read_to_string(&log)?;
                 let in_use = log.contains("Address already in use");
                 let kind = if in_use { ErrorKind::AddrInUse } else { ErrorKind::Other };

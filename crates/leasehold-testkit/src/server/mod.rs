@@ -21,7 +21,7 @@ pub(crate) use self::launch::free_port;
 use self::launch::{SOCKET, START_LIMIT, configure, connect, launch, remove_data};
 pub use self::options::RedisOptions;
 use crate::certificates::Certificates;
-use crate::clock;
+use crate::{child, clock};
 
 /// Options of a store URL with timeouts so long that no answer of a live server is too late.
 const PATIENT: &str = "?timeout=30s";
@@ -230,9 +230,8 @@ impl RedisServer {
 
     /// Ends the server as a crash does.
     pub fn kill9(&mut self) -> io::Result<()> {
-        self.process.kill()?;
         self.stopped.store(false, Ordering::Relaxed);
-        self.process.wait().map(drop)
+        child::kill(&mut self.process)
     }
 
     /// Stops the server's process: it keeps its connections, and answers nothing once this has

@@ -303,40 +303,29 @@ fn remaining(process: &Process) -> Remaining {
 mod tests {
     use super::*;
 
+    fn process(pid: i32, state: &str, parent: i32) -> Process {
+        let zeros = "0 ".repeat(16);
+        Process::parse(&format!("{pid} (a) {state} {parent} 7 8 {zeros}\n")).unwrap()
+    }
+
     #[test]
     fn descendants_are_found_in_whatever_order_they_stand() {
         let parents = [(9, 3), (3, 2), (2, 1), (5, 1), (4, 9)];
-        let zeros = "0 ".repeat(16);
-        let stat = |(pid, parent)| format!("{pid} (a) S {parent} 7 8 {zeros}\n");
-        let read = |ids| Process::parse(&stat(ids)).unwrap();
-        let found = below(2, &parents.map(read));
+        let found = below(2, &parents.map(|(pid, parent)| process(pid, "S", parent)));
         assert_eq!(found, HashSet::from([3, 4, 9]));
     }
 
     #[test]
     fn a_process_that_vanishes_is_of_no_matter_once_the_guardian_is_still() {
-        let me = getpid().as_raw_pid();
-        let zeros = "0 ".repeat(16);
-        let is_nobody = |state, root, guardian: i32, is_complete| {
-            let guardian_now = format!("{guardian} (g) {state} {me} 7 8 {zeros}\n");
-            let [root, guardian] = [root, guardian].map(|pid| Pid::from_raw(pid).unwrap());
-            let look = || {
-                let processes = vec![Process::parse(&guardian_now).unwrap()];
-                Some(Snapshot { processes, is_complete })
-            };
+        let me = getpid();
+        let other = Pid::from_raw(me.as_raw_pid() + 1).unwrap();
+        let is_nobody = |state, root, guardian: Pid, is_complete| {
+            let processes = || vec![process(guardian.as_raw_pid(), state, me.as_raw_pid())];
+            let look = || Some(Snapshot { processes: processes(), is_complete });
             Tree { root, guardian, group: None }.scan_by(look).is_nobody
         };
-        let other = me + 1;
         assert!(is_nobody("S", me, other, true) && is_nobody("S", me, me, false));
-        assert!(is_nobody("T", me, other, false) && is_nobody("t", me, other, false));
-        assert!(is_nobody("Z", me, other, false));
+        assert!(["T", "t", "Z"].iter().all(|state| is_nobody(state, me, other, false)));
         assert!(!is_nobody("S", me, other, false) && !is_nobody("T", other, other, false));
-    }
-
-    #[test]
-    fn this_process_sees_itself() {
-        let snapshot = Snapshot::take().unwrap();
-        let me = getpid().as_raw_pid();
-        assert!(snapshot.processes.iter().any(|process| process.pid == me));
     }
 }
