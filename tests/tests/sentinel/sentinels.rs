@@ -67,6 +67,22 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
     guard.release().await.unwrap();
 }
 
+#[tokio::test]
+async fn d9_a_sentinel_that_names_another_server_ends_no_connection() {
+    let servers = [RedisServer::start().unwrap(), RedisServer::start().unwrap()];
+    let mut sentinels = servers.each_ref().map(|server| SentinelFleet::stray(server).unwrap());
+    let client = connect(&SentinelFleet::url_of(&sentinels)).await;
+    let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    let used = usize::from(servers[0].command::<u32>("EXISTS lh:{a}").unwrap() == 0);
+    sentinels[used].kill9().unwrap();
+    let listening = || sentinels[1 - used].command::<String>("CLIENT LIST TYPE pubsub").unwrap();
+    until("the client listens to the other", async || !listening().is_empty()).await;
+    for _ in 0..100 {
+        guard.renew().await.unwrap();
+    }
+    assert!(guard.is_held());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     let mut fleet = SentinelFleet::start().unwrap();

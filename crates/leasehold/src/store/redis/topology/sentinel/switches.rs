@@ -3,7 +3,7 @@
 //! After a failover on an operator's request, the old primary accepts writes for some seconds,
 //! until the sentinels make it a replica. It then forgets these writes. Nothing depends on the
 //! hint: a client that misses it leaves the old primary once that server refuses a write or closes
-//! the connection.
+//! the connection. So a sentinel is not asked which server it knows: it may have missed a failover.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use leasehold_core::{StoreError, StoreErrorKind};
-use redis::FromRedisValue;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -75,17 +74,10 @@ impl SwitchListener {
         }
     }
 
-    /// Subscribes, and then asks for the primary: nobody has heard what was announced before.
     async fn subscribe(&self, sentinel: &Address) -> Result<(Connection, Pushes), StoreError> {
         let (sender, pushes) = pushes();
         let connection = self.to_sentinels.dial(sentinel, Some(sender)).await?;
         connection.ask(redis::cmd("SUBSCRIBE").arg(CHANNEL)).await?;
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let named = connection.ask(&question).await?;
-        if let Ok(Some((host, port))) = Option::<(String, u16)>::from_redis_value(named) {
-            self.leave_others(&Address { host, port });
-        }
         Ok((connection, pushes))
     }
 
