@@ -1,7 +1,7 @@
 //! Slots that move to another node while their names are held and awaited.
 
 use leasehold::lease::Renewal;
-use leasehold::{Client, LockName};
+use leasehold::{Client, Error, LockName};
 use leasehold_testkit::harness::until;
 use leasehold_testkit::{Cluster, Contenders, must};
 
@@ -95,6 +95,26 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
     for guard in [new, next] {
         guard.release().await.unwrap();
     }
+    assert_nothing_denied(&cluster);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_a_reader_is_renewed_while_its_slot_moves_and_not_lost_with_half_of_its_keys() {
+    let cluster = three_alone();
+    let (name, slot) = cluster.fresh_name(0);
+    let client = client(&cluster).await;
+    let reader = client.rwlock(&name).read().ttl(LONG).acquire().await.unwrap();
+    let moving = cluster.begin_move(slot, 1).unwrap();
+    reader.renew().await.unwrap();
+    let port = cluster.node(1).port();
+    let migrate = format!("MIGRATE 127.0.0.1 {port} lh:{{{name}}} 0 5000");
+    must(cluster.node(0).command::<()>(&migrate));
+    let half_moved = reader.renew().await.unwrap_err();
+    assert!(matches!(half_moved, Error::Store(_)) && reader.is_held(), "{half_moved:?}");
+    moving.move_keys().unwrap();
+    reader.renew().await.unwrap();
+    moving.finish().unwrap();
+    reader.release().await.unwrap();
     assert_nothing_denied(&cluster);
 }
 

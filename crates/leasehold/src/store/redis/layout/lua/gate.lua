@@ -41,6 +41,8 @@ local function read(gate, value)
   local state, holder, token = match(value, '^([hwr]) (%x+%-%d+) ?(%d*)')
   if holder then return state, value, holder, token end
   local first, second = match(value, '^s (%d+) (%d+)$')
+  -- While a slot moves, the holds may still be at the other node.
+  if first and call('EXISTS', gate .. ':h') == 0 then error('a non local key in a cluster node') end
   if not first then first, second = match(value, '^k (%d+) ?(.*)') end
   if first or value == 'x' then return sub(value, 1, 1), value, nil, first, second end
   return 'd', value

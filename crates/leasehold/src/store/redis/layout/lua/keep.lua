@@ -31,10 +31,12 @@ local function keep(gate, known, ttl, said)
   local deadline = state == 's' and call('ZSCORE', gate .. ':h', request)
   if deadline and tonumber(deadline) < now_ms then return '-' end
   -- Of a hold that was ended by force, the list of ended attempts is left.
-  if holder ~= attempt and call('LPOS', gate .. ':x', attempt) then return 'r' end
+  -- While a slot moves, a key that is not there is an error.
+  local ended = holder ~= attempt and redis.pcall('LPOS', gate .. ':x', attempt)
+  if type(ended) == 'number' then return 'r' end
   if deadline then
     extend_share(gate, request, ttl)
-    return call('EXISTS', gate .. ':q') == 1 and 'w' or 'h'
+    return redis.pcall('EXISTS', gate .. ':q') == 0 and 'h' or 'w'
   end
   if holder ~= attempt or left(gate, state, holder) == 0 then return '-' end
   if state == 'r' then return 'r' end

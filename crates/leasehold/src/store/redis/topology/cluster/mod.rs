@@ -38,8 +38,7 @@ use crate::store::redis::options::Address;
 const MAX_HOPS: u32 = 8;
 
 /// The pause if some keys of a record have moved already and others have not: 25 ms. After 8 pauses
-/// the request fails, and the caller decides. Locks have one key each, so this never happens to
-/// them.
+/// the request fails, and the caller decides. A lock has one key, unless somebody waits or shares.
 const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
 
 /// The map is read at most every 100 ms, even if many requests find it out of date: the other
