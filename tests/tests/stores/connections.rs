@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use leasehold::Client;
 use leasehold::event::Event;
 use leasehold::store::Redis;
+use leasehold::{Client, Error};
 use leasehold_core::FakeClock;
 use leasehold_testkit::harness::{apart, connect, soon, until};
 use leasehold_testkit::{Cluster, RedisServer, must, three_nodes};
@@ -91,4 +91,18 @@ async fn a_thousand_idle_clients_of_a_process_and_a_url_use_at_most_four_connect
     assert!((2..=4).contains(&shared), "{shared}");
     let _other = connect(apart(server.url())).await;
     assert_eq!(count(), shared + 1, "with other options");
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_in_the_middle_of_an_acquire_costs_no_name_without_a_word() {
+    let user = format!("holder on >1 {}", Redis::HOLDER_RIGHTS);
+    let server = must(RedisServer::options().user(&user).start());
+    let lock = connect(server.url_as("holder", "1")).await.mutex("a");
+    must(server.command::<()>("ACL SETUSER holder -multi"));
+    must(must(lock.acquire().await).release().await);
+    assert_eq!(must(server.command::<u32>("EXISTS lh:{a}")), 0);
+    must(server.command::<()>("ACL SETUSER holder +multi -script|load"));
+    must(server.command::<()>("SCRIPT FLUSH"));
+    let Err(Error::Store(error)) = lock.acquire().await else { panic!("it is not known") };
+    assert!(error.may_have_executed(), "{error:?}");
 }

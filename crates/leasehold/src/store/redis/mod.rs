@@ -30,8 +30,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, End, FencingToken, Grant, Keep, LockName, Operation,
-    Refusal, Reply, StoreError, StoreErrorKind, Take,
+    Action, Answer, BoxFuture, ClientId, End, Grant, Keep, LockName, Operation, Refusal, Reply,
+    StoreError, StoreErrorKind, Take,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -229,14 +229,19 @@ impl Redis {
     }
 
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        let mut is_set = false;
         if let Action::Take(take) = action {
             let mode = take.request.mode;
             if mode.weight() > mode.capacity() {
                 return Ok(Answer::untimed(Reply::Refused(Refusal::Weight)));
             }
-            if let Some(token) = self.set(name, take).await? {
-                let grant = Grant::new(token).with_described(false);
-                return Ok(Answer::untimed(Reply::Granted(grant)));
+            match self.set(name, take).await? {
+                Set::Numbered(token) => {
+                    let grant = Grant::new(token).with_described(false);
+                    return Ok(Answer::untimed(Reply::Granted(grant)));
+                }
+                Set::Unnumbered => is_set = true,
+                Set::Taken => {}
             }
         }
         if let Action::End(end) = action
@@ -246,7 +251,8 @@ impl Redis {
         {
             return Ok(Answer::untimed(Reply::Ended(true)));
         }
-        let answer = self.topology()?.run(&self.layout.act(name, action)?).await?;
+        let answer = self.topology()?.run(&self.layout.act(name, action)?).await;
+        let answer = answer.map_err(|it| if is_set { it.maybe_executed() } else { it })?;
         if let Reply::Busy { .. } | Reply::Kept { contended: true } | Reply::Queued(_) =
             answer.reply
         {
@@ -263,30 +269,25 @@ impl Redis {
         }
     }
 
-    /// Takes a name of which nothing is known by setting its value. Returns its token; `None` if a
-    /// script has to be asked.
-    async fn set(&self, name: &LockName, take: &Take) -> Result<Option<FencingToken>, StoreError> {
+    /// Takes a name of which nothing is known by setting its value.
+    async fn set(&self, name: &LockName, take: &Take) -> Result<Set, StoreError> {
         // What a grant needs beside its script, the other commands would need, too.
         if self.durability.is_some() || self.contention.is_likely(name) {
-            return Ok(None);
+            return Ok(Set::Taken);
         }
-        let Some(set) = self.layout.set(name, take) else { return Ok(None) };
-        match self.topology()?.run(&set).await? {
-            Set::Numbered(token) => return Ok(Some(token)),
-            Set::Taken => self.contention.note(name),
+        let Some(set) = self.layout.set(name, take) else { return Ok(Set::Taken) };
+        let outcome = self.topology()?.run(&set).await?;
+        match (&outcome, self.layout.draw(name)) {
+            (Set::Taken, _) => self.contention.note(name),
             // The script gives a number to the attempt that has the name. While a slot moves, it
             // cannot run.
-            Set::Unnumbered if self.topology.has_one_clock() => {}
-            Set::Unnumbered => {
-                let Some(draw) = self.layout.draw(name) else { return Ok(None) };
+            (Set::Unnumbered, Some(draw)) if !self.topology.has_one_clock() => {
                 let drawn = Box::pin(self.topology()?.run(&draw)).await;
-                let drawn = drawn.map_err(StoreError::maybe_executed)?;
-                if let Set::Numbered(token) = drawn {
-                    return Ok(Some(token));
-                }
+                return drawn.map_err(StoreError::maybe_executed);
             }
+            (Set::Unnumbered | Set::Numbered(_), _) => {}
         }
-        Ok(None)
+        Ok(outcome)
     }
 
     async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {

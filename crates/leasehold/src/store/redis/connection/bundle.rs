@@ -180,6 +180,10 @@ fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
             };
             Some(numbered.map(reply).collect())
         }
+        // MULTI was refused, so each command was executed alone.
+        Some(_) if matches!(all.first(), Some(Value::ServerError(_))) && all.len() > count => {
+            Some(all.drain(1..=count).collect())
+        }
         // The server tells the reason in front of the refusal. A redirection counts only if it is
         // that of the key itself, and not that of the counter.
         Some(Value::ServerError(refusal)) if count == 1 => {

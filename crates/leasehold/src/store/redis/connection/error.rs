@@ -89,6 +89,10 @@ fn by_code(server: &str, reply: &ServerError) -> StoreError {
             StoreErrorKind::Full,
             "the server's memory is full: raise maxmemory, or delete something".to_owned(),
         ),
+        "UNBLOCKED" => {
+            let why = format!("{server}: the server became a replica while it waited for replicas");
+            return StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed();
+        }
         "WRONGPASS" => {
             (StoreErrorKind::Denied, "wrong user or password, or the user is disabled".to_owned())
         }
@@ -322,13 +326,13 @@ mod tests {
 
     #[test]
     fn after_any_other_error_a_script_may_have_stopped_half_way() {
-        use StoreErrorKind::{Corrupt, Denied};
+        use StoreErrorKind::{Corrupt, Denied, Unreachable};
         for (line, kind) in [
             ("ERR ACL failure in script: no permission", Denied),
             ("ERR The user executing the script can't run this command or subcommand", Denied),
             ("NOPERM ACL failure in script: User bob has no permissions to run 'hset'", Denied),
             ("ERR user_script:3: Script attempted to access nonexistent global variable", Corrupt),
-            ("UNBLOCKED force unblock from blocking operation", Corrupt),
+            ("UNBLOCKED force unblock from blocking operation", Unreachable),
             ("NEWCODE something", Corrupt),
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value \

@@ -158,7 +158,8 @@ fn undamaged(reply: Reply) -> Result<Reply, StoreError> {
 
 /// The error for a value that is not ours.
 pub(crate) fn damaged() -> StoreError {
-    let what = "this key of a lock is damaged: look at it, and delete it to mend it";
+    let what =
+        "this key of a lock is damaged, or of a newer release: delete it only if it is damaged";
     StoreError::new(StoreErrorKind::Corrupt, what)
 }
 
