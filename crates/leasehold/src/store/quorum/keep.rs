@@ -161,8 +161,8 @@ async fn restore(nodes: &Nodes, index: usize, (name, keep): &Lease) -> NodeVote 
 fn restoring(nodes: &Nodes, index: usize, keep: &Keep, claims: bool) -> Option<Take> {
     let mut leases = nodes.leases.lock();
     let known = leases.get_mut(keep.request.id)?;
-    // After the end of the lease, somebody else may have held.
-    if nodes.clock.now() >= known.until {
+    // After the end of the lease, somebody else may have held. A description takes no lease.
+    if nodes.clock.now() >= known.until || keep.ttl.is_zero() {
         return None;
     }
     // From now on, a release must expect this request to arrive after the release.
