@@ -243,10 +243,10 @@ impl Guard {
             // The store may execute a renewal whose answer never comes.
             self.held().for_each(|held| held.state.may_last(ttl));
         }
-        let renewals = self.held().map(|held| {
-            let ttl = another.unwrap_or_else(|| held.state.ttl());
-            (held.state.name.clone(), held.state.keep(ttl))
-        });
+        let sent = self.held().map(|held| (held, another.unwrap_or_else(|| held.state.ttl())));
+        let sent: Vec<_> = sent.collect();
+        let renewals =
+            sent.iter().map(|(held, ttl)| (held.state.name.clone(), held.state.keep(*ttl)));
         let renewals = Operation::Keep(renewals.collect());
         let timed = self.keeper().store.execute(renewals).await?;
         let Reply::Many(replies) = &timed.answer.reply else {
@@ -255,7 +255,7 @@ impl Guard {
         if replies.len() != 1 + self.others.len() {
             return Err(unexpected_reply(&timed.answer.reply).into());
         }
-        Held::renewed(self.keeper(), self.held(), another, &timed, replies).await?;
+        Held::renewed(self.keeper(), sent, another, &timed, replies).await?;
         self.ensure_held()?;
         Ok(self.validity())
     }

@@ -36,10 +36,12 @@ impl Keeper {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let now = keeper.store.now();
-            let renewal = |state: &Arc<LeaseState>| (state.name.clone(), state.keep(state.ttl()));
-            let operation = Operation::Keep(states.iter().map(renewal).collect());
+            let ttls: Vec<_> = states.iter().map(|state| state.ttl()).collect();
+            let keeps = states.iter().zip(&ttls);
+            let keeps = keeps.map(|(state, ttl)| (state.name.clone(), state.keep(*ttl)));
+            let operation = Operation::Keep(keeps.collect());
             let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
-            let forgotten = keeper.renewed(&states, result);
+            let forgotten = keeper.renewed(&states, &ttls, result);
             let reclaims = forgotten.iter().map(|(state, reason)| keeper.reclaim(state, *reason));
             join_all(reclaims).await;
         })
@@ -49,6 +51,7 @@ impl Keeper {
     fn renewed(
         self: &Arc<Self>,
         states: &[Arc<LeaseState>],
+        ttls: &[Duration],
         result: Result<TimedAnswer, StoreError>,
     ) -> Vec<(Arc<LeaseState>, LossReason)> {
         let timed = match result {
@@ -63,9 +66,9 @@ impl Keeper {
             return Vec::new();
         };
         let (mut extended, mut forgotten) = (Vec::new(), Vec::new());
-        for (state, reply) in states.iter().zip(replies) {
+        for ((state, ttl), reply) in states.iter().zip(ttls).zip(replies) {
             match outcome(reply) {
-                Some(Ok(())) => extended.push(&**state),
+                Some(Ok(())) => extended.push((&**state, *ttl)),
                 Some(Err(reason)) => match self.holder_of(state) {
                     holder if self.may_reclaim(&holder, reason) => forgotten.push((holder, reason)),
                     _ => self.lose(state, reason),
@@ -82,25 +85,26 @@ impl Keeper {
         Arc::clone(self.table().leases.get(state.id()).unwrap_or(state))
     }
 
-    /// Extends the leases whose renewals were granted. Each extension is for the present holder:
-    /// the lease may have been passed on since the renewal was sent.
+    /// Extends the leases whose renewals were granted, each by the ttl that was sent: the ttl may
+    /// have been changed since. Each extension is for the present holder: the lease may have been
+    /// passed on since.
     pub(super) fn extend<'a>(
         self: &Arc<Self>,
-        renewed: impl IntoIterator<Item = &'a LeaseState>,
+        renewed: impl IntoIterator<Item = (&'a LeaseState, Duration)>,
         timed: &TimedAnswer,
     ) {
         let now = self.store.now();
         let (mut extended, mut over) = (Vec::new(), Vec::new());
         {
             let mut table = self.table();
-            for state in renewed {
+            for (state, ttl) in renewed {
                 let Some(holder) = table.leases.get(state.id()).cloned() else { continue };
                 if holder.signal.is_over(now) {
                     over.push(holder);
                     continue;
                 }
                 holder.changing().failures.end();
-                let valid_until = self.store.valid_until(timed, holder.ttl());
+                let valid_until = self.store.valid_until(timed, ttl);
                 let until = table.leases.update(holder.id(), now, |renewing| {
                     renewing.succeeded(now, valid_until);
                     renewing.valid_until()
@@ -187,7 +191,7 @@ impl Keeper {
             }
         };
         match outcome(&timed.answer.reply) {
-            Some(Ok(())) => self.extend([&**state], &timed),
+            Some(Ok(())) => self.extend([(&**state, ttl)], &timed),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }
@@ -254,19 +258,19 @@ impl Keeper {
 }
 
 impl Held {
-    /// Records the answers to the renewals of all these leases, perhaps for another ttl. A lost
-    /// lease does not end the loop.
-    pub(crate) async fn renewed<'a>(
+    /// Records the answers to the renewals of all these leases for these spans, perhaps for another
+    /// ttl. A lost lease does not end the loop.
+    pub(crate) async fn renewed(
         keeper: &Arc<Keeper>,
-        held: impl Iterator<Item = &'a Self>,
+        held: Vec<(&Self, Duration)>,
         another: Option<Duration>,
         timed: &TimedAnswer,
         replies: &[Reply],
     ) -> Result<()> {
         let (mut renewed, mut others) = (Vec::new(), Vec::new());
-        for (held, reply) in held.zip(replies) {
+        for ((held, ttl), reply) in held.into_iter().zip(replies) {
             match outcome(reply) {
-                Some(Ok(())) => renewed.push(&*held.state),
+                Some(Ok(())) => renewed.push((&*held.state, ttl)),
                 Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
                 None => {
                     let error = unusable_reply(&held.state.name, reply).into();
@@ -275,7 +279,7 @@ impl Held {
             }
         }
         if let Some(ttl) = another {
-            keeper.change_ttl(renewed.iter().copied(), ttl);
+            keeper.change_ttl(renewed.iter().map(|(state, _)| *state), ttl);
         }
         keeper.extend(renewed, timed);
         join_all(others).await.into_iter().collect()

@@ -100,3 +100,19 @@ async fn after_an_unanswered_renewal_for_longer_the_release_is_repeated_for_that
     settle().await;
     assert!(world.is_idle());
 }
+
+#[tokio::test]
+async fn a_late_answer_prolongs_the_lease_by_the_ttl_that_was_asked_for_and_not_by_a_later_one() {
+    let world = World::new();
+    let guard = Call::new(&world.client().await).granted();
+    settle().await;
+    world.hold_back_replies(Some("renew"));
+    let mut longer = Box::pin(guard.renew_for(10 * TTL));
+    assert!((&mut longer).now_or_never().is_none());
+    world.clock.advance(DUE);
+    settle().await;
+    world.hold_back_replies(None);
+    must(longer.await);
+    settle().await;
+    assert!(guard.validity() <= 10 * TTL - DUE, "{:?}", guard.validity());
+}
