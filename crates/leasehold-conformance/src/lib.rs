@@ -160,6 +160,7 @@ macro_rules! conformance {
             library::no_update_is_lost_among_many_clients;
             line::a_lease_goes_from_caller_to_caller_without_the_store;
             line::a_try_in_line_is_busy_without_the_store;
+            line::who_stands_in_line_gets_the_limit_that_it_asks_for;
             line::clients_take_turns_and_so_do_the_callers_of_each;
             line::a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant;
             line::who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked;

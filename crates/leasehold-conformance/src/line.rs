@@ -67,12 +67,8 @@ impl Lined {
     }
 
     /// Starts a call that waits behind all calls that wait already.
-    async fn join(
-        &self,
-        subject: &Subject,
-        name: &LockName,
-    ) -> JoinHandle<leasehold::Result<Guard>> {
-        let (before, lock) = (self.waiting.load(Ordering::Relaxed), self.lock(name));
+    async fn join(&self, subject: &Subject, lock: Lock) -> JoinHandle<leasehold::Result<Guard>> {
+        let before = self.waiting.load(Ordering::Relaxed);
         let call = tokio::spawn(async move { lock.acquire().await });
         let waits = || async { self.waiting.load(Ordering::Relaxed) > before };
         subject.until("it waits", waits).await;
@@ -95,7 +91,7 @@ pub async fn a_lease_goes_from_caller_to_caller_without_the_store(subject: &Subj
     let mut guard = must(subject.drive(one.lock(&name).acquire()).await);
     let mut calls = Vec::new();
     for _ in 0..CALLERS {
-        calls.push(one.join(subject, &name).await);
+        calls.push(one.join(subject, one.lock(&name)).await);
     }
     let (grant, before) = (guard.token(), one.asked.load(Ordering::Relaxed));
     let mut last = grant;
@@ -130,6 +126,17 @@ pub async fn a_try_in_line_is_busy_without_the_store(subject: &Subject) {
     drop(guard.map(Guard::release));
 }
 
+/// A caller in line gets the lease that it asks for, and not that of the caller before.
+pub async fn who_stands_in_line_gets_the_limit_that_it_asks_for(subject: &Subject) {
+    let (one, name) = (Lined::new(subject, ENDLESS).await, subject.fresh_name("line/limit"));
+    let guard = must(subject.drive(one.lock(&name).acquire()).await);
+    let limited = one.lock(&name).max_hold(Duration::from_millis(300));
+    let call = one.join(subject, limited).await;
+    must(subject.drive(guard.release()).await);
+    let guard = granted(subject, call).await;
+    assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::HeldTooLong));
+}
+
 /// When slices are over, clients take turns, and so do the callers of each, as they came.
 pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject) {
     if !subject.can().local_tokens || !subject.can().queued {
@@ -140,7 +147,8 @@ pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject)
     let mut last = must(subject.drive(clients[0].lock(&name).acquire()).await);
     let mut calls = Vec::new();
     for number in 0..2 * CALLERS {
-        calls.push(clients[(number + 1) % 2].join(subject, &name).await);
+        let next = &clients[(number + 1) % 2];
+        calls.push(next.join(subject, next.lock(&name)).await);
     }
     let waits = async || must(clients[0].client.admin().inspect(&name).await).waiting > 0;
     while !calls.is_empty() {
@@ -163,7 +171,7 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
     }
     let (one, name) = (Lined::new(subject, ENDLESS).await, subject.fresh_name("line/revoked"));
     let guard = must(subject.drive(one.lock(&name).acquire()).await);
-    let call = one.join(subject, &name).await;
+    let call = one.join(subject, one.lock(&name)).await;
     must(subject.drive(guard.release()).await);
     let guard = granted(subject, call).await;
     let admin = one.client.admin();

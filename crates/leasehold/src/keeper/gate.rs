@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{
-    Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, Result, StoreError,
-};
+use leasehold_core::{Error, FencingToken, HolderId, Instant, LockName, Result, StoreError};
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
@@ -74,7 +72,7 @@ enum Head {
 #[derive(Debug)]
 struct Caller {
     ticket: u64,
-    options: Arc<LeaseOptions>,
+    attempt: Arc<Attempt>,
     turn: oneshot::Sender<Result<Turn, StoreError>>,
 }
 
@@ -183,7 +181,7 @@ impl Keeper {
     fn entry(
         self: &Arc<Self>,
         table: &mut Table,
-        attempt: &Attempt,
+        attempt: &Arc<Attempt>,
         waits: bool,
         now: Instant,
     ) -> Result<Turn, Waiting> {
@@ -220,8 +218,7 @@ impl Keeper {
         let ahead = u32::try_from(gate.callers.len() + asks).unwrap_or(u32::MAX);
         gates.tickets += 1;
         let (ticket, (sender, turn)) = (gates.tickets, oneshot::channel());
-        let options = Arc::clone(&attempt.options);
-        gate.callers.push_back(Caller { ticket, options, turn: sender });
+        gate.callers.push_back(Caller { ticket, attempt: Arc::clone(attempt), turn: sender });
         let (keeper, name) = (Arc::clone(self), attempt.name.clone());
         Err(Waiting { keeper, name, ticket, ahead, own, turn })
     }
@@ -237,8 +234,7 @@ impl Keeper {
         let Some(kept) = kept else { return Turn::Ask(Some(front)) };
         let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
         let is_passed = now < kept.slice_until && is_valid;
-        let next =
-            is_passed.then(|| kept.state.passed_on(Arc::clone(&attempt.options), now)).flatten();
+        let next = is_passed.then(|| kept.state.passed_on(attempt, now)).flatten();
         let KeptForNext { mut renewing, slice_until, cleanup, .. } = *kept;
         let Some(state) = next else {
             table.cleanups.push(cleanup);
@@ -300,8 +296,8 @@ impl Keeper {
         if by != state.number() || now >= slice_until {
             return None;
         }
-        let options = Arc::clone(&gate.callers.front()?.options);
-        let (next, due) = table.leases.pass_on(state, now, || state.passed_on(options, now))?;
+        let to = &gate.callers.front()?.attempt;
+        let (next, due) = table.leases.pass_on(state, now, || state.passed_on(to, now))?;
         let caller = gate.callers.pop_front()?;
         self.wake_by(table, due);
         Some(Wakeup(Some((caller.turn, Turn::Held(self.held(next))))))
@@ -362,7 +358,8 @@ impl Gates {
         let gate = self.by_name.get_mut(&state.name);
         let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
         let Head::Held { by, slice_until } = gate.head else { return Some(cleanup) };
-        if by != state.number() {
+        // The release of an earlier lease may not have been sent yet.
+        if by != state.number() || gate.let_go.is_some() {
             return Some(cleanup);
         }
         if !std::mem::replace(&mut gate.is_listed, true) {

@@ -232,9 +232,9 @@ impl LeaseState {
         })
     }
 
-    /// The same lease for the next caller in line. `None` if its tokens are used up, or if its ttl
-    /// was changed since the grant.
-    pub(super) fn passed_on(&self, options: Arc<LeaseOptions>, now: Instant) -> Option<Arc<Self>> {
+    /// The same lease for the next caller in line. `None` if that one asks for another lease, if
+    /// the tokens are used up, or if the ttl was changed since the grant.
+    pub(super) fn passed_on(&self, to: &Attempt, now: Instant) -> Option<Arc<Self>> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };
@@ -242,13 +242,14 @@ impl LeaseState {
         token.passed_on(passed_on.times)?;
         let changing = {
             let before = self.changing.lock();
-            if before.ttl != self.options.ttl {
+            if before.ttl != self.options.ttl || to.terms() != self.attempt.terms() {
                 return None;
             }
             (before.longest_ttl, before.unanswered, before.known.clone())
         };
         let (attempt, signal) = (Arc::clone(&self.attempt), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
+        let options = Arc::clone(&to.options);
         Some(Self::of((attempt, token), options, changing, passed_on, signal, now))
     }
 

@@ -291,7 +291,7 @@ impl Keeper {
         let now = self.store.now();
         let (leases, calls, callers) = {
             let mut table = self.table();
-            table.closed = true;
+            (table.closed, table.given_up) = (true, None);
             let (callers, cleanups) = table.gates.close();
             table.cleanups.extend(cleanups);
             // The calls may not be polled.

@@ -142,7 +142,9 @@ impl Running {
         for batch in batches(due.leases.untold, |state| shard(state)) {
             self.jobs.push(self.keeper.tell(batch));
         }
-        for batch in batches(due.leases.renewals, |(state, _)| shard(state)) {
+        // A short time to answer cuts off no lease that has much more.
+        let renewals = due.leases.renewals;
+        for batch in batches(renewals, |(it, span)| (shard(it), span.as_millis().checked_ilog2())) {
             let timeout = batch.iter().map(|(_, timeout)| *timeout).min().unwrap_or_default();
             let states = batch.iter().map(|(state, _)| Arc::clone(state)).collect();
             self.jobs.push(self.keeper.renew(states, timeout));
@@ -170,8 +172,8 @@ impl Running {
 }
 
 /// Sorts work by shards, and splits it into requests.
-fn batches<T: Clone>(work: Vec<T>, shard: impl Fn(&T) -> u64) -> Vec<Vec<T>> {
-    let mut shards: BTreeMap<u64, Vec<T>> = BTreeMap::new();
+fn batches<T: Clone, K: Ord>(work: Vec<T>, shard: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut shards: BTreeMap<K, Vec<T>> = BTreeMap::new();
     for item in work {
         shards.entry(shard(&item)).or_default().push(item);
     }

@@ -20,6 +20,22 @@ async fn closing_ends_all_who_stand_in_line() {
     }
 }
 
+#[tokio::test]
+async fn two_releases_that_wait_for_the_keeper_are_both_sent() {
+    let world = World::new();
+    let (client, operator) = (world.client().await, world.client().await);
+    let guard = Call::new(&client).granted();
+    let mut next = Call::waiting(&client).await;
+    world.lose_messages();
+    let token = operator.admin().inspect("a").await.unwrap().holders[0].token;
+    assert!(operator.admin().revoke_now("a", token.unwrap_or(guard.token())).await.unwrap());
+    world.clock.advance(SLICE);
+    drop(guard);
+    drop(next.granted());
+    client.close().await.unwrap();
+    assert!(world.is_idle());
+}
+
 /// Closes a client while a call of it is under way, lets the call go on, and checks that the call
 /// gets nothing.
 async fn close_during<T>(
