@@ -38,8 +38,8 @@ class Election(_Election):
     def observe(self) -> Iterator[Leader | None]:
         """Yields the present leader, and then each change. It never ends, and waits during outages.
 
-        Raises ``StoreError`` for a failure that will not pass by itself. Cost: one round trip every
-        10 s while nothing changes.
+        Raises ``StoreError`` for a failure that will not pass by itself. Cost: one round trip a
+        second.
         """
         observation = wait(self._native.observe())
         while True:

@@ -16,6 +16,7 @@ from redis.lock import Lock as Theirs
 
 from conftest import PATIENCE, Program, Redis, eventually
 from leasehold import InvalidInput, LeaseLost
+from leasehold.redis._kept import KEPT
 from leasehold.redis._store import url_of
 from leasehold.redis.asyncio.lock import Lock as AsyncLock
 from leasehold.redis.lock import Lock
@@ -121,6 +122,16 @@ def test_a_lock_that_is_garbage_stays_until_its_timeout(r: Any, name: str) -> No
     assert r.exists(name) == 1
     assert not Lock(r, name, timeout=1).acquire(blocking=False)
     eventually(lambda: not r.exists(name))
+
+
+def test_what_was_released_is_forgotten_beside_a_lock_that_is_held(r: Any, name: str) -> None:
+    before = len(KEPT)
+    with Lock(r, f"{name}/held", timeout=10) as held:
+        held.extend(60)
+        for _ in range(10):
+            with Lock(r, name, timeout=30):
+                pass
+        assert len(KEPT) <= before + 1
 
 
 def test_at_the_end_of_a_program_what_has_a_timeout_stays(

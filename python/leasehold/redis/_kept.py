@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import heapq
-import itertools
 import os
 import sys
-import time
 from typing import Any
 
 from leasehold.errors import LeaseholdError
 
+#: The smallest number of guards at which those that have ended are looked for.
+FEW = 64
+
 
 class Kept:
-    """The guards that nobody has released yet."""
+    """The guards that nobody has released yet. Each change of the table is one step for threads."""
 
     def __init__(self) -> None:
-        self._ending: list[tuple[float, int, Any]] = []
-        self._others: dict[int, Any] = {}
-        self._numbers = itertools.count()
+        self._guards: dict[int, tuple[Any, bool]] = {}
+        self._many = FEW
         self._ends_in: int | None = None
 
     def add(self, guard: Any, timeout: float | None) -> None:
@@ -33,28 +32,23 @@ class Kept:
             util = sys.modules.get("multiprocessing.util")
             if util is not None:
                 util.Finalize(None, self._hand_out, exitpriority=20)
-        self._forget_ended()
-        if timeout is None:
-            self._others[id(guard)] = guard
-        else:
-            end = time.monotonic() + timeout
-            heapq.heappush(self._ending, (end, next(self._numbers), guard))
+        self._guards[id(guard)] = (guard, timeout is not None)
+        if len(self) > self._many:
+            for kept, _ in list(self._guards.values()):
+                if not kept.is_held:
+                    self.remove(kept)
+            self._many = max(FEW, 2 * len(self))
 
     def remove(self, guard: Any) -> None:
         """Forgets a guard that was released."""
-        self._others.pop(id(guard), None)
-        self._forget_ended()
+        self._guards.pop(id(guard), None)
 
-    def _forget_ended(self) -> None:
-        while self._ending:
-            _, _, first = self._ending[0]
-            if first.is_held:
-                return
-            heapq.heappop(self._ending)
+    def __len__(self) -> int:
+        return len(self._guards)
 
     def _hand_out(self) -> None:
-        for _, _, guard in self._ending:
-            if guard.is_held:
+        for guard, has_timeout in list(self._guards.values()):
+            if has_timeout and guard.is_held:
                 try:
                     guard.into_lease()
                 except LeaseholdError:
