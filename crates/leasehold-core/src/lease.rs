@@ -109,14 +109,6 @@ pub struct Sample {
     pub server_us: u64,
 }
 
-impl Sample {
-    /// The latest time that the store's lease clock can show at `now`, if nobody sets it.
-    pub fn latest_us(&self, now: Instant, drift: f64) -> u64 {
-        let since = now.saturating_since(self.sent).mul_f64(1.0 + drift);
-        self.server_us.saturating_add(crate::time::micros(since))
-    }
-}
-
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
 /// It says what is held, but not until when. Copies of it can arrive twice, so the store lets only
@@ -294,14 +286,6 @@ mod tests {
         assert_eq!(by(1400, 499_999_999, 502_300_000), None, "granted before the newest reply");
         assert_eq!(by(1400, 500_500_000, 502_500_000), None, "more time passed there than here");
         assert_eq!(by(3400, 500_300_000, 502_300_000), None, "it came too late");
-    }
-
-    #[test]
-    fn the_clock_of_a_store_may_have_drifted_on_since_it_was_read() {
-        let sample = Sample { sent: at(1000), server_us: 500_000_000 };
-        assert_eq!(sample.latest_us(at(1000), 0.01), 500_000_000);
-        assert_eq!(sample.latest_us(at(3000), 0.01), 502_020_000);
-        assert_eq!(sample.latest_us(at(3000), 0.0), 502_000_000);
     }
 
     #[test]

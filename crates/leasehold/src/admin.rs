@@ -244,7 +244,8 @@ impl Admin {
             LeaseId::Token(token) => self.holder_of(name, token).await?,
         };
         let Some(id) = id else { return Ok(false) };
-        match self.apply(name, Action::Revoke { id, force }).await? {
+        let revoke = Action::Revoke { id, force };
+        match self.keeper.here()?.store.apply(name, revoke).await?.answer.reply {
             Reply::Ended(was_held) => Ok(was_held),
             other => Err(unusable_reply(name, &other).into()),
         }
@@ -263,10 +264,6 @@ impl Admin {
             clock.sleep_until(clock.now() + UNTIL_TOLD).await;
         }
         Ok(None)
-    }
-
-    async fn apply(&self, name: &LockName, action: Action) -> Result<Reply> {
-        Ok(self.keeper.here()?.store.apply(name, action).await?.answer.reply)
     }
 }
 

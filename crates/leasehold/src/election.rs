@@ -132,8 +132,8 @@ impl Election {
     /// over a separate connection of the observer. If a leader resigns, or is dropped after a
     /// second or more, an observer soon sees that nobody leads. It also sees the end of a crashed
     /// leader's lease. A holder that acquired the name as a plain [`Lock`] leads, too, but does not
-    /// announce itself. An observer sees such a holder when it next inspects the record, after 11 s
-    /// at most. It misses a holder that has released before that. Some stores have no messages: the
+    /// announce itself. An observer sees such a holder when it next inspects the record, a second
+    /// later. It misses a holder that has released before that. Some stores have no messages: the
     /// Redis user has no right to subscribe, or the file system has no pipes. With such a store, an
     /// observer inspects the record once a second, and can miss a leader that leads for less than a
     /// second. On PostgreSQL anybody may send messages. So an observer inspects the record after

@@ -1,9 +1,9 @@
 //! A held lease: how it comes into the keeper's table, and out of it.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
@@ -319,16 +319,10 @@ impl Held {
             return Ok(());
         }
         let release = Operation::On { name: state.name.clone(), action: state.release_action(now) };
-        let mut released = std::pin::pin!(keeper.store.execute_at(release, now, None));
         // The release is sent before the next caller asks: the store serves requests in the order
         // in which they arrive.
-        let mut wakeup = Some(wakeup);
-        let answer = poll_fn(|context| {
-            let polled = released.as_mut().poll(context);
-            wakeup.take().into_iter().for_each(Wakeup::deliver);
-            polled
-        });
-        match answer.await {
+        let released = keeper.store.execute_at(release, now, None);
+        match join(released, async { wakeup.deliver() }).await.0 {
             Ok(timed) => {
                 self.has_ended = true;
                 keeper.publish(&state.name, keeper.end_notice(state, now)).await;
