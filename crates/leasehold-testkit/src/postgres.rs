@@ -335,6 +335,12 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         // A failure does no harm: the kernel ends the server with this process.
         let _ = self.kill9();
+        // A server that was killed leaves a segment of memory, which this file names.
+        let file = fs::read_to_string(self.directory.path().join("data/postmaster.pid"));
+        if let Some(key_and_id) = file.unwrap_or_default().lines().nth(6) {
+            let id = key_and_id.split_whitespace().nth(1).unwrap_or_default();
+            let _ = Command::new("ipcrm").args(["-m", id]).output();
+        }
     }
 }
 
