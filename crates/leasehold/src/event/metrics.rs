@@ -142,17 +142,9 @@ impl MetricsObserver {
         self.key(metric, name, &[("mode", mode.as_str())])
     }
 
-    fn held(&self, name: &LockName, mode: Mode) -> Gauge {
-        gauge(&self.mode_key(HELD, name, mode))
-    }
-
-    fn waiting(&self, name: &LockName, mode: Mode) -> Gauge {
-        gauge(&self.mode_key(WAITING, name, mode))
-    }
-
     fn end_call(&self, call: u64, name: &LockName, mode: Mode, outcome: &'static str) {
         if self.waiting.lock().remove(&call) {
-            self.waiting(name, mode).decrement(1);
+            gauge(&self.mode_key(WAITING, name, mode)).decrement(1);
         }
         let labels = [("mode", mode.as_str()), ("outcome", outcome)];
         counter(&self.key(ACQUIRES, name, &labels)).increment(1);
@@ -161,11 +153,11 @@ impl MetricsObserver {
     fn granted(&self, call: u64, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, waited: Duration) {
         self.end_call(call, name, mode, "granted");
         histogram(&self.mode_key(WAIT, name, mode)).record(waited);
-        self.held(name, mode).increment(1);
+        gauge(&self.mode_key(HELD, name, mode)).increment(1);
     }
 
     fn end_hold(&self, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, held: Duration) {
-        self.held(name, mode).decrement(1);
+        gauge(&self.mode_key(HELD, name, mode)).decrement(1);
         histogram(&self.mode_key(HOLD, name, mode)).record(held);
     }
 
@@ -195,7 +187,7 @@ impl Observer for MetricsObserver {
         match *event {
             Event::Waiting { call, request, .. } => {
                 if self.waiting.lock().insert(call) {
-                    self.waiting(request.name, request.mode).increment(1);
+                    gauge(&self.mode_key(WAITING, request.name, request.mode)).increment(1);
                 }
             }
             Event::Granted { call, lease, waited } => self.granted(call, lease, waited),

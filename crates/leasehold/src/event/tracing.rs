@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use leasehold_core::{Error, HolderId, LossReason};
+use leasehold_core::{Error, FencingToken, HolderId, LossReason};
 use tracing::{Span, debug, field, info, info_span, warn};
 
 use super::{Event, LeaseFacts, Observer, RequestFacts};
 use crate::mutex::Mutex;
+
+/// A holder and its token: a lease that was passed on has the same holder.
+type Hold = (HolderId, FencingToken);
 
 /// Hands every event to `tracing`: losses and warnings as `WARN`, requests to the store as `TRACE`,
 /// trouble that hinders a call, late renewals and ends of outages as `INFO`, and all others as
@@ -26,7 +29,7 @@ use crate::mutex::Mutex;
 #[derive(Debug, Default)]
 pub struct TracingObserver {
     calls: Mutex<HashMap<u64, Span>>,
-    holds: Mutex<HashMap<HolderId, Span>>,
+    holds: Mutex<HashMap<Hold, Span>>,
 }
 
 impl TracingObserver {
@@ -41,15 +44,15 @@ impl TracingObserver {
         span
     }
 
-    fn end_hold(&self, holder: HolderId, outcome: &str, loss: Option<LossReason>) -> Span {
-        let span = self.holds.lock().remove(&holder).unwrap_or_else(Span::none);
+    fn end_hold(&self, hold: Hold, outcome: &str, loss: Option<LossReason>) -> Span {
+        let span = self.holds.lock().remove(&hold).unwrap_or_else(Span::none);
         let loss = loss.map(LossReason::as_str);
         record_end(&span, outcome, loss.as_ref().map(|loss| loss as &dyn fmt::Display));
         span
     }
 
-    fn hold(&self, holder: HolderId) -> Span {
-        self.holds.lock().get(&holder).cloned().unwrap_or_else(Span::none)
+    fn hold(&self, hold: Hold) -> Span {
+        self.holds.lock().get(&hold).cloned().unwrap_or_else(Span::none)
     }
 
     /// The span of a call that waits. Begins the span if it is the first news of the call.
@@ -92,7 +95,7 @@ impl TracingObserver {
         );
         span.follows_from(&acquire);
         if !span.is_disabled() {
-            self.holds.lock().insert(holder, span.clone());
+            self.holds.lock().insert((holder, token), span.clone());
         }
         span
     }
@@ -116,21 +119,21 @@ impl Observer for TracingObserver {
                 span.in_scope(|| debug!(%name, %token, ?waited, "granted"));
             }
             Event::Renewed { lease: LeaseFacts { holder, name, token, .. }, validity } => {
-                self.hold(holder).in_scope(|| debug!(%name, %token, ?validity, "renewed"));
+                self.hold((holder, token)).in_scope(|| debug!(%name, %token, ?validity, "renewed"));
             }
             Event::Overdue { lease: LeaseFacts { holder, name, token, .. }, validity, cause } => {
-                let span = self.hold(holder);
+                let span = self.hold((holder, token));
                 span.in_scope(|| info!(%name, %token, ?validity, %cause, "renewal overdue"));
             }
             Event::Lost {
                 lease: LeaseFacts { holder, name, token, .. }, reason, cause, ..
             } => {
-                let (span, cause) =
-                    (self.end_hold(holder, "lost", Some(reason)), cause.map(field::display));
+                let span = self.end_hold((holder, token), "lost", Some(reason));
+                let cause = cause.map(field::display);
                 span.in_scope(|| warn!(%name, %token, %reason, cause, "lost"));
             }
             Event::Released { lease: LeaseFacts { holder, name, token, .. }, held } => {
-                let span = self.end_hold(holder, "released", None);
+                let span = self.end_hold((holder, token), "released", None);
                 span.in_scope(|| debug!(%name, %token, ?held, "released"));
             }
             Event::Failed { call, request: RequestFacts { name, .. }, waited, outcome, error } => {

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::database::Database;
 use super::error::{FORKED, INTERRUPTED, NO_TURN, error};
 use super::transaction::Site;
+use crate::background;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
@@ -100,7 +101,10 @@ impl Executor {
         if let Some((jobs, ended)) = thread {
             // The thread sees that nobody asks any more.
             drop(jobs);
-            let _ = ended.recv_timeout(LAST_PATIENCE);
+            // The keeper's thread does not wait: it renews what is held at other stores.
+            if !background::is_this_thread() {
+                let _ = ended.recv_timeout(LAST_PATIENCE);
+            }
         }
     }
 }
