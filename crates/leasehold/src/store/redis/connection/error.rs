@@ -90,7 +90,7 @@ fn by_code(server: &str, reply: &ServerError) -> StoreError {
             "the server's memory is full: raise maxmemory, or delete something".to_owned(),
         ),
         "UNBLOCKED" => {
-            let why = format!("{server}: the server became a replica while it waited for replicas");
+            let why = format!("{server}: the server became a replica meanwhile");
             return StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed();
         }
         "WRONGPASS" => {

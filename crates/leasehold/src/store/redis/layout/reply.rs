@@ -158,8 +158,7 @@ fn undamaged(reply: Reply) -> Result<Reply, StoreError> {
 
 /// The error for a value that is not ours.
 pub(crate) fn damaged() -> StoreError {
-    let what =
-        "this key of a lock is damaged, or of a newer release: delete it only if it is damaged";
+    let what = "this key of a lock is damaged (delete it), or of a newer release (keep it)";
     StoreError::new(StoreErrorKind::Corrupt, what)
 }
 
