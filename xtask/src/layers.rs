@@ -55,15 +55,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ),
     (
         "crates/leasehold/src/store/postgres",
-        &[
-            "options",
-            "connection",
-            "record schema",
-            "held_back",
-            "inbox listing step thin",
-            "doctor",
-            "chores",
-        ],
+        &["options", "connection", "record schema", "inbox step thin", "doctor", "chores"],
     ),
     (
         "crates/leasehold/src/store/redis",

@@ -15,9 +15,7 @@ macro_rules! values {
 mod chores;
 mod connection;
 mod doctor;
-mod held_back;
 mod inbox;
-mod listing;
 mod options;
 mod record;
 mod schema;
@@ -30,7 +28,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Reply, StoreError,
+    Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
     StoreErrorKind,
 };
 use tokio::time::{Instant, sleep};
@@ -39,6 +37,7 @@ use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
 pub use self::options::{PostgresOptions, SslMode};
+use self::record::{damaged, now};
 pub use self::schema::PostgresRoles;
 use self::thin::Thin;
 use super::options::OFFSET;
@@ -215,8 +214,7 @@ impl Shared {
         match operation {
             Operation::Keep(leases) => self.keep(leases).await,
             Operation::List { prefix, after, keys } => {
-                let beyond = after.as_deref().unwrap_or_default();
-                listing::page(&self.sessions, (&prefix, beyond), keys).await
+                self.list(&prefix, &after.unwrap_or_default(), keys).await
             }
             Operation::On { name, action } => self.on(&name, action).await,
             _ => Err(StoreError::unknown_request()),
@@ -277,6 +275,21 @@ impl Shared {
     /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
     /// While a fenced transaction is open, the action is tried again and again, until the timeout.
     async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+    /// A page of the names that begin with `prefix` and come after `beyond`.
+    async fn list(&self, prefix: &str, beyond: &str, keys: u32) -> Result<Answer, StoreError> {
+        let (at_most, mut page) = (i64::from(keys), Page::default());
+        let values = values![TEXT prefix, TEXT beyond, INT8 at_most];
+        let rows = self.sessions.query(include_str!("schema/list.sql"), &values).await?;
+        for row in &rows {
+            // A name that is not one of ours belongs to the program that put it there.
+            if let Some(Ok(name)) = row.get::<_, Option<String>>(1).map(LockName::new) {
+                page.scan(&name, row.get(2), keys);
+            }
+        }
+        let now = now(rows.first().ok_or_else(|| damaged("an answer"))?.get(0))?;
+        Ok(Answer::new(now, Reply::Page(page)))
+    }
+
         let give_up = Instant::now() + self.settings.timeout;
         while Instant::now() < give_up {
             let answer = self.step(name, action).await?;
@@ -285,7 +298,7 @@ impl Shared {
             }
             sleep(HELD_BACK_PAUSE).await;
         }
-        Err(held_back::refusal(&self.sessions, name).await)
+        Err(step::refusal(&self.sessions, name).await)
     }
 }
 

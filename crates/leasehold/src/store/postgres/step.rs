@@ -7,12 +7,11 @@ use std::time::Duration;
 use leasehold_core::model::{self, Gate, Record, Rules, State};
 use leasehold_core::{
     Action, Addressed, Answer, End, HolderId, HolderInfo, LockName, Mode, Reply, Request,
-    StoreError, Take,
+    StoreError, StoreErrorKind, Take,
 };
 use tokio_postgres::Row;
 
 use super::connection::{Sessions, Taken, boot, error};
-use super::held_back;
 use super::record::{self, Columns, damaged, now};
 
 /// The number of tries for a step that the server refuses with a passing error: 5.
@@ -32,7 +31,7 @@ pub(crate) async fn apply(
         tries += 1;
         match try_to(sessions, name, action, held_back).await {
             Ok(Some(done)) => return Ok(done),
-            Ok(None) if held_back => return Err(held_back::refusal(sessions, name).await),
+            Ok(None) if held_back => return Err(refusal(sessions, name).await),
             Ok(None) => held_back = true,
             Err(error) => {
                 let may_pass = sessions.may_repeat(&error) && !error.may_have_executed();
@@ -131,9 +130,28 @@ pub(crate) async fn look(
         && status.is_free()
     {
         // This only explains why a free name is not granted.
-        status.held_back = held_back::find(sessions, name).await;
+        status.held_back = held_back(sessions, name).await;
     }
     Ok(answer)
+}
+
+/// Describes the open transactions that have passed `fence` for a name, and so hold it back, as far
+/// as the server tells about them.
+async fn held_back(sessions: &Sessions, name: &LockName) -> Vec<String> {
+    let values = values![TEXT name.as_str()];
+    let rows = sessions.query("SELECT leasehold.held_back_4($1)", &values).await;
+    rows.unwrap_or_default().iter().map(|row| row.get(0)).collect()
+}
+
+/// The error for a step on a name that is held back.
+pub(crate) async fn refusal(sessions: &Sessions, name: &LockName) -> StoreError {
+    let mut text = format!("{}: held back by an open transaction on its fence", name.as_str());
+    // The transaction may have ended since.
+    let found = held_back(sessions, name).await;
+    if !found.is_empty() {
+        text = format!("{text} ({})", found.join("; "));
+    }
+    StoreError::new(StoreErrorKind::Timeout, text)
 }
 
 /// What an action changes in a row, and its answer.

@@ -102,39 +102,32 @@ impl Dialer {
         Err(StoreError::new(worst.kind(), all.join("; ")).with_source(worst))
     }
 
-    /// Opens a session with one server, unless a login is overdue there.
+    /// Opens a session with one server, unless a login is overdue there. Goes on with that although
+    /// nobody may wait for it any more, for as long as the server answers others.
     async fn dial_at(self: &Arc<Self>, at: usize) -> Result<(Dialed, Driver), StoreError> {
+        let (limit, dialer) = (self.settings.connect_timeout(), Arc::clone(self));
+        let server = self.servers[at].server.to_string();
+        let [late, gone] = [(); 2].map(|()| error::too_slow(&server, "opening a session", limit));
+        let open = async move {
+            let (mut opening, mut overdue) = (std::pin::pin!(dialer.log_in(at)), None);
+            loop {
+                if let Ok(opened) = timeout(limit, opening.as_mut()).await {
+                    return opened;
+                }
+                overdue.get_or_insert_with(|| Arc::clone(&dialer.servers[at].overdue));
+                if !dialer.is_answering(at).await {
+                    return Err(gone);
+                }
+            }
+        };
         if Arc::strong_count(&self.servers[at].overdue) > 1 {
-            return Err(self.late(at));
+            return Err(late);
         }
-        let limit = self.settings.connect_timeout();
-        match timeout(limit, tokio::spawn(Arc::clone(self).open(at))).await {
+        match timeout(limit, tokio::spawn(open)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(_)) => Err(StoreError::unknown_request()), // the runtime ends
-            Err(_) => Err(self.late(at)),
+            Err(_) => Err(late),
         }
-    }
-
-    /// Opens a session, and goes on with that although nobody may wait for it any more, for as long
-    /// as the server answers others.
-    async fn open(self: Arc<Self>, at: usize) -> Result<(Dialed, Driver), StoreError> {
-        let limit = self.settings.connect_timeout();
-        let mut opening = std::pin::pin!(self.log_in(at));
-        let mut overdue = None;
-        loop {
-            if let Ok(opened) = timeout(limit, opening.as_mut()).await {
-                return opened;
-            }
-            overdue.get_or_insert_with(|| Arc::clone(&self.servers[at].overdue));
-            if !self.is_answering(at).await {
-                return Err(self.late(at));
-            }
-        }
-    }
-
-    fn late(&self, at: usize) -> StoreError {
-        let server = self.servers[at].server.to_string();
-        error::too_slow(&server, "opening a session", self.settings.connect_timeout())
     }
 
     /// Whether a server, or the pooler before it, answers at all.

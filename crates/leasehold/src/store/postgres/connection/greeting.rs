@@ -14,8 +14,7 @@ const OLDEST: i32 = 150_000;
 /// the schema: neither this role, nor the owner of the database, nor a superuser. What they made
 /// would use this role's rights.
 const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
-    current_setting('server_encoding'), \
-    pg_backend_pid(), \
+    current_setting('server_encoding'), pg_backend_pid(), \
     ARRAY(SELECT DISTINCT r.rolname::text FROM pg_namespace n \
         CROSS JOIN LATERAL (SELECT n.nspowner \
             UNION ALL SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = n.oid \
@@ -78,8 +77,7 @@ fn own_settings(settings: &PostgresOptions) -> String {
     let timeout = settings.timeout.as_millis();
     format!(
         "SET search_path = pg_catalog, pg_temp; SET default_transaction_isolation = \
-         'read committed'; SET default_transaction_read_only = off; \
-         SET synchronous_commit = 'on'; \
+         'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = 'on'; \
          SET statement_timeout = {timeout}; SET lock_timeout = 0; \
          SET idle_in_transaction_session_timeout = '1s'; SET idle_session_timeout = '60s'; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \

@@ -156,10 +156,6 @@ impl Shared {
         dialed.map(|dialed| Session::begin(dialed, schema))
     }
 
-    fn rest(&self, session: Session) {
-        self.resting.lock().push((session, Instant::now()));
-    }
-
     /// Waits until a session that was given up can be used again, or has ended.
     async fn see_off(&self, session: Session, limit: Duration) {
         let Dialed { client, at, is_direct, .. } = &session.dialed;
@@ -180,7 +176,7 @@ impl Shared {
             }
         };
         if is_well {
-            self.rest(session);
+            self.resting.lock().push((session, Instant::now()));
         }
     }
 }
@@ -245,7 +241,7 @@ impl Taken {
     /// Gives the session back unchanged, for the next caller.
     pub(crate) fn give_back(mut self) {
         if let Some((session, _place)) = self.seat.take() {
-            self.of.shared.rest(session);
+            self.of.shared.resting.lock().push((session, Instant::now()));
         }
     }
 }

@@ -6,8 +6,7 @@
 --
 -- Returns the clock, and the time from which new grants may be made. If the row in `boot` is gone,
 -- the server has crashed or was promoted. Nothing is lost on the same timeline, if the disk keeps
--- its data. Otherwise nothing new is granted for as long as
--- an earlier lease may last.
+-- its data. Otherwise nothing new is granted for as long as an earlier lease may last.
 CREATE FUNCTION leasehold.boot_4(longest_us bigint, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
 LANGUAGE plpgsql AS_OWNER AS $$

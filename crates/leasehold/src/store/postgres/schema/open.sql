@@ -9,16 +9,15 @@ RETURNS TABLE (now_us bigint, epoch bigint, version text, counter bigint, hold t
 LANGUAGE plpgsql AS_OWNER AS $$
 #variable_conflict use_column
 BEGIN
-  PERFORM 1 FROM leasehold.lease l WHERE l.name = wanted COLLATE "C"
-  ORDER BY l.epoch DESC LIMIT 1 FOR NO KEY UPDATE;
-  IF NOT FOUND THEN
+  FOR turn IN 1..2 LOOP
+    PERFORM 1 FROM leasehold.lease l WHERE l.name = wanted COLLATE "C"
+    ORDER BY l.epoch DESC LIMIT 1 FOR NO KEY UPDATE;
+    EXIT WHEN FOUND;
     -- Two transactions that make the same row wait for each other here.
     INSERT INTO leasehold.lease (name, counter)
     SELECT wanted, n.value FROM leasehold.number n WHERE n.name = 'forgotten'
     ON CONFLICT DO NOTHING;
-    PERFORM 1 FROM leasehold.lease l WHERE l.name = wanted COLLATE "C"
-    ORDER BY l.epoch DESC LIMIT 1 FOR NO KEY UPDATE;
-  END IF;
+  END LOOP;
   -- The row was removed meanwhile, or made a second time while its epoch went on.
   IF (SELECT count(*) FROM leasehold.lease l WHERE l.name = wanted COLLATE "C") <> 1 THEN
     RAISE EXCEPTION 'leasehold: % was changed meanwhile', wanted USING ERRCODE = 'LH003';
