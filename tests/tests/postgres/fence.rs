@@ -220,6 +220,28 @@ async fn a_name_whose_rows_were_removed_and_made_anew_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_table_that_was_rewritten_since_the_snapshot_lets_no_overtaken_token_pass() {
+    for (world, late) in World::each().await {
+        for rewrite in ["VACUUM FULL @.lease", "CLUSTER @.lease USING lease_pkey"] {
+            for is_over in [true, false] {
+                let (guard, token, transaction) = world.held().await;
+                if is_over {
+                    guard.release().await.unwrap();
+                    world.somebody_else_was_here().await;
+                }
+                world.database.ask(rewrite);
+                let passes = !is_over && late == OVERTAKEN;
+                let expected = if passes { Ok(()) } else { Err(late.to_owned()) };
+                assert_eq!(transaction.fence(token).await, expected, "{}, {rewrite}", world.level);
+                transaction.run("ROLLBACK").await;
+                let again = world.transaction().await.fence(token).await;
+                assert_eq!(again.is_ok(), !is_over, "{}, {rewrite}", world.level);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_savepoint_that_is_rolled_back_takes_its_fence_along() {
     for (world, _) in World::each().await {
         let (guard, token, transaction) = world.held().await;
