@@ -6,7 +6,7 @@ use futures_util::poll;
 use leasehold::fence::postgres::OVERTAKEN;
 use leasehold::store::Store as _;
 use leasehold::{Client, Guard};
-use leasehold_core::{Action, ClientId, HolderId, LockName, Operation, Reply};
+use leasehold_core::{Action, ClientId, HolderId, LockName, Operation, Place, Reply};
 use leasehold_testkit::harness::{acquiring, queued, request};
 
 use crate::Database;
@@ -63,20 +63,6 @@ async fn a_rollback_leaves_the_lease_as_it_was() {
 }
 
 #[tokio::test]
-async fn who_asks_for_what_a_commit_has_just_released_is_granted_it_at_once() {
-    let Some(database) = Database::new() else { return };
-    let (client, store) = (database.client().await, crate::open(&database.url()).await);
-    let guard = client.mutex(NAME).acquire().await.unwrap();
-    let transaction = Transaction::begin(&database, "READ COMMITTED").await;
-    release(&transaction, &guard).await;
-    transaction.run("COMMIT").await;
-    let take = request(HolderId { client: ClientId(1), attempt: 1 }).with_waits(true);
-    let (name, action) = (LockName::new(NAME).unwrap(), Action::Take(take));
-    let reply = store.execute(Operation::On { name, action }).await.unwrap().reply;
-    assert!(matches!(reply, Reply::Granted(_)), "{reply:?}");
-}
-
-#[tokio::test]
 async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_its_client() {
     let Some(database) = Database::new() else { return };
     let slice = Duration::from_secs(3_600);
@@ -101,4 +87,41 @@ async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_i
     assert!(last.token() > token, "it has a lease that is over");
     let fenced = Transaction::begin(&database, "READ COMMITTED").await;
     fenced.fence(last.token()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_waits_for_an_open_transaction_that_will_release_the_name_once_more() {
+    let Some(database) = Database::new() else { return };
+    let (client, store) = (database.client().await, crate::open(&database.url()).await);
+    let transaction = Transaction::begin(&database, "READ COMMITTED").await;
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    release(&transaction, &guard).await;
+    transaction.run("COMMIT; BEGIN").await;
+    guard.release().await.unwrap();
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    release(&transaction, &guard).await;
+    let take = request(HolderId { client: ClientId(1), attempt: 1 }).with_waits(true);
+    let ask = async |place| {
+        let (name, take) = (LockName::new(NAME).unwrap(), take.clone().with_place(place));
+        store.execute(Operation::On { name, action: Action::Take(take) }).await.unwrap().reply
+    };
+    let Reply::Queued(Place { sequence, .. }) = ask(None).await else { panic!("it is held") };
+    assert!(matches!(ask(Some(sequence)).await, Reply::Queued(_)));
+    guard.renew().await.unwrap();
+    database.ask("SET statement_timeout = '5s'; SELECT @.sweep_4()");
+    transaction.run("COMMIT").await;
+    assert!(matches!(ask(Some(sequence)).await, Reply::Granted(_)));
+}
+
+#[tokio::test]
+async fn a_commit_also_ends_a_lease_that_was_revoked_meanwhile() {
+    let Some(database) = Database::new() else { return };
+    let (client, other) = (database.client().await, database.client().await);
+    let guard = client.mutex(NAME).ttl(Duration::from_secs(600)).acquire().await.unwrap();
+    let transaction = Transaction::begin(&database, "READ COMMITTED").await;
+    release(&transaction, &guard).await;
+    assert!(other.admin().revoke(NAME, guard.token()).await.unwrap());
+    assert!(other.mutex(NAME).try_acquire().await.unwrap().is_none());
+    transaction.run("COMMIT").await;
+    assert!(other.mutex(NAME).try_acquire().await.unwrap().is_some(), "it is free");
 }

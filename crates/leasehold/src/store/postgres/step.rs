@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Gate, Record, Rules, State};
+use leasehold_core::model::{self, Gate, Hold, Record, Rules, State};
 use leasehold_core::{
     Action, Addressed, Answer, End, HolderId, HolderInfo, LockName, Mode, Reply, Request,
     StoreError, StoreErrorKind, Take,
@@ -172,10 +172,13 @@ impl Change {
     ) -> Result<Self, StoreError> {
         let (now, before) = (now(row.get("now_us"))?, record::read(name, row)?);
         let (mut record, mut messages) = (before.clone(), Vec::new());
-        // A transaction has released the hold by its commit (`release_at_commit`). The holder's own
-        // end does the same.
-        if row.get::<_, Option<bool>>("is_released") == Some(true)
-            && let Some((id, _)) = exclusive(&record)
+        // A transaction has released the hold by its commit (`release_at_commit`), which may have
+        // been revoked before that. The holder's own end does the same.
+        let released: Option<i64> = row.get("released");
+        if let Some(Gate { state, .. }) = &record.gate
+            && let State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) = state
+            && let Hold { id, token: Some(token_us), .. } = *hold
+            && released == Some(us(token_us))
             && !matches!(action, Action::End(End { request, .. }) if request.id == id)
         {
             let request = Request::new(id, Mode::Exclusive, HolderInfo::default());

@@ -28,8 +28,6 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'leasehold: % was changed meanwhile', changed USING ERRCODE = 'LH003';
   END IF;
-  DELETE FROM leasehold.released r
-  WHERE r.name = changed COLLATE "C" AND r.fence IS DISTINCT FROM close_4.fence;
   IF NOT is_flushed THEN
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;

@@ -1,11 +1,11 @@
 -- Begins a step on a name: locks its row, then reads the row and the clock.
 --
--- Returns the clock, what `lease` has, the version of the row, and whether a transaction has
--- released the hold. The last column is of `boot`. It is NULL if no client has checked yet whether
--- the server has forgotten anything, or if the row is out of a dump.
+-- Returns the clock, what `lease` has, the version of the row, and the newest token of the name that
+-- a transaction has released. The last column is of `boot`. It is NULL if no client has checked yet
+-- whether the server has forgotten anything, or if the row is out of a dump.
 CREATE FUNCTION leasehold.open_4(wanted text)
 RETURNS TABLE (now_us bigint, epoch bigint, version text, counter bigint, hold text,
-  used_until_us bigint, queue text[], record text, is_released boolean, grants_from_us bigint)
+  used_until_us bigint, queue text[], record text, released bigint, grants_from_us bigint)
 LANGUAGE plpgsql AS_OWNER AS $$
 #variable_conflict use_column
 BEGIN
@@ -24,10 +24,9 @@ BEGIN
   END IF;
   RETURN QUERY
     SELECT leasehold.clock_4(), l.epoch, l.xmin::text, l.counter, l.hold, l.used_until_us,
-      l.queue, l.record,
-      r.name IS NOT NULL, boot.grants_from_us
+      l.queue, l.record, (SELECT max(r.fence) FROM leasehold.released r WHERE r.name = l.name),
+      boot.grants_from_us
     FROM leasehold.lease l
-    LEFT JOIN leasehold.released r ON r.name = l.name AND r.fence = l.fence
     LEFT JOIN leasehold.boot ON boot.one AND boot.made_in = boot.tableoid
     WHERE l.name = wanted COLLATE "C";
 END

@@ -1,17 +1,15 @@
 -- Fences the calling transaction, and ends the hold with its commit: the writes and the end of the
 -- lease are one step. After a rollback, the lease is unchanged. Raises LH001 as `fence` does.
 --
--- The next step on the name writes the end into its row: a release of the same guard, or the next
--- request of a waiter.
+-- The next step on the name writes that end into its row.
 CREATE FUNCTION leasehold.release_at_commit(name text, token bigint) RETURNS void
 LANGUAGE plpgsql AS_OWNER AS $$
-#variable_conflict use_column
 BEGIN
   PERFORM leasehold.fence(release_at_commit.name, release_at_commit.token);
   -- If two transactions do this for one lease, the second waits here.
-  INSERT INTO leasehold.released AS r
+  INSERT INTO leasehold.released
   VALUES (release_at_commit.name, leasehold.time_of_4(release_at_commit.token))
-  ON CONFLICT (name) DO UPDATE SET fence = excluded.fence WHERE r.fence <> excluded.fence;
+  ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN
     PERFORM leasehold.fence(release_at_commit.name, release_at_commit.token);
   END IF;

@@ -1,5 +1,5 @@
 -- Removes the rows of names that have been free for ten seconds, at most ten thousand. Returns
--- whether there may be more.
+-- whether there may be more. It also removes what is over of `released`.
 CREATE FUNCTION leasehold.sweep_4() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE removed bigint; highest bigint;

@@ -22,8 +22,8 @@ CREATE TABLE leasehold.lease (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
 -- Holds that ended with a committed transaction. The next step on the name writes that end into its
--- row. This is another table so that nobody waits for that transaction.
-CREATE TABLE leasehold.released (name text COLLATE "C" PRIMARY KEY, fence bigint NOT NULL);
+-- row. This is another table so that nobody waits for that transaction: no step changes this table.
+CREATE TABLE leasehold.released (name text COLLATE "C", fence bigint, PRIMARY KEY (name, fence));
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a

@@ -17,9 +17,9 @@ WHERE l.name = $1
     SELECT n.epoch FROM leasehold.lease AS n WHERE n.name = $1 ORDER BY n.epoch DESC LIMIT 1)
   AND l.record IS NULL AND l.hold NOT LIKE 's %' AND NOT starts_with(substr(l.hold, 3), $3)
   AND l.used_until_us - starts_with(l.hold, 'w')::int * (GRACE_MS * 1000) > c.now_us
-  AND l.fence IS DISTINCT FROM (SELECT r.fence FROM leasehold.released AS r WHERE r.name = $1)
-  AND (l.queue IS NULL OR strpos(array_to_string(l.queue, ' '), $3) = 0
-    AND split_part(l.queue[cardinality(l.queue)], ' ', 3)::bigint >= c.now_us / 1000)
+  AND NOT EXISTS (SELECT FROM leasehold.released AS r WHERE r.name = $1 AND r.fence = l.fence)
+  AND (l.queue IS NULL OR strpos(pg_catalog.array_to_string(l.queue, ' '), $3) = 0
+    AND split_part(l.queue[pg_catalog.cardinality(l.queue)], ' ', 3)::bigint >= c.now_us / 1000)
   AND MAY_GRANT
 RETURNING c.now_us, l.counter, cardinality(l.queue) - 1,
   l.used_until_us / 1000 - GRACE_MS - c.now_us / 1000, set_config('synchronous_commit', 'off', true)
