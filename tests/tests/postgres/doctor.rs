@@ -44,6 +44,7 @@ async fn a_server_that_forgets_in_a_crash_or_waits_for_a_lost_standby_is_told() 
     visit.assert_found(Level::Danger, "persistence", "set fsync = on");
     visit.assert_found(Level::Ok, "replicas", "waits for: 0");
     crate::set(&server, "synchronous_standby_names", "FIRST 2 (one, two)").await;
+    crate::set(&server, "standard_conforming_strings", "off").await;
     let visit = Visit::to(&server.url()).await;
     visit.assert_found(Level::Danger, "replicas", "waits for: 2, and fewer are there");
 }

@@ -24,14 +24,13 @@ const FACTS: &str = "SELECT current_setting('server_version'), \
     current_setting('fsync')::bool AND current_setting('full_page_writes')::bool, \
     CASE current_setting('synchronous_standby_names') WHEN '' THEN 0 ELSE coalesce( \
         (regexp_match(current_setting('synchronous_standby_names'), \
-            '^\\s*(?:first|any)?\\s*(\\d+)\\s*\\(', 'i'))[1]::bigint, 1) END, \
-    (SELECT count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication \
-        HAVING count(*) = count(sync_state)), \
-    (SELECT count(*) FROM pg_stat_replication), \
-    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+            '^ *(?:first|any)? *([0-9]+) *[(]', 'i'))[1]::bigint, 1) END, \
+    CASE WHEN bool_and(sync_state IS NOT NULL) IS NOT FALSE \
+        THEN count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) END, count(*), \
+    (extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint FROM pg_stat_replication";
 
 /// The functions that the role may not call, and its name. The schema is the first parameter.
-const RIGHTS: &str = "SELECT quote_ident(current_user), ARRAY(SELECT p.proname::text \
+const RIGHTS: &str = "SELECT pg_catalog.quote_ident(current_user), ARRAY(SELECT p.proname::text \
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
     WHERE n.nspname = $1 AND p.proname = ANY ($2) \
     AND NOT (has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')) \

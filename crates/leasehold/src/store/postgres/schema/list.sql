@@ -2,7 +2,8 @@
 -- `is_used` means that somebody holds or awaits the name. It fails on a standby, which cannot read
 -- `boot`.
 SELECT one.now_us, found.name, found.is_used
-FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now_us OFFSET 0) AS one
+FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000::float8)::bigint AS now_us
+  OFFSET 0) AS one
 LEFT JOIN LATERAL (
   SELECT l.name, one.now_us <
     CASE WHEN l.record IS NULL THEN l.free_from_us ELSE l.used_until_us END AS is_used

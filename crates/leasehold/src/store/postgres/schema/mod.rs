@@ -84,7 +84,7 @@ pub(crate) async fn install(
     let taken = sessions.take().await?;
     // Only one installation runs at a time, and a second one finds the schema.
     taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
-    taken.batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold schema', 0))").await?;
+    taken.batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold', 0::bigint))").await?;
     let schema = &*sessions.schema;
     let there = format!(
         "SELECT to_regnamespace('{schema}') IS NOT NULL, \

@@ -5,6 +5,6 @@
 SET free_from_us = c.now_us, fence = NULL, hold = NULL, queue = NULL
 WHERE n.record IS NULL AND n.used_until_us > c.now_us
   AND (n.queue IS NULL AND starts_with(substr(n.hold, 3), k.own) OR starts_with(n.hold, 's')
-    AND cardinality(n.queue) = 1 AND split_part(n.queue[1], ' ', 4) || ' ' = k.own)
+    AND n.queue[2] IS NULL AND split_part(n.queue[1], ' ', 4) || ' ' = k.own)
 FOR UPDATE
 RETURNING set_config('synchronous_commit', 'off', true)

@@ -1,5 +1,6 @@
--- The frame of the statements on one name or several. Each has four parts: what it sets, in which
--- rows, the lock that it takes before, and what it returns.
+-- The frame of the statements on one name or several. Through a pooler, a stranger's function could
+-- fit the types better than a polymorphic one of the server: those are written with `pg_catalog`.
+-- Each has four parts: what it sets, in which rows, which lock it takes before, what it returns.
 --
 -- Parameters, parallel arrays in the order of the names: the name; the attempt and a space; the ttl
 -- in milliseconds; how the attempt wants the name (a star, or its weight), and the facts behind a
@@ -15,7 +16,8 @@
 -- The clock is read before the lock: so an old lease is over, and a new one ends early. The tokens
 -- of one statement differ by the index.
 UPDATE leasehold.lease AS l SET <SET>
-FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now_us OFFSET 0) AS c
+FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000::float8)::bigint AS now_us
+  OFFSET 0) AS c
 JOIN unnest($1, $2, $3, $4) WITH ORDINALITY AS k (name, own, ms, what, at) ON k.name || '' = k.name
 CROSS JOIN LATERAL (
   SELECT n.name, n.epoch FROM leasehold.lease AS n WHERE n.name = k.name COLLATE "C" AND <WHERE>

@@ -5,7 +5,7 @@ SET epoch = l.epoch + (l.turn >= 63)::int, turn = (l.turn + 1) & 63,
   free_from_us = (c.now_us / 1000 + k.ms + (GRACE_MS + 1)) * 1000,
   used_until_us = (c.now_us / 1000 + k.ms + (GRACE_MS + 1)) * 1000,
   hold = 's 0 CAPACITY', record = NULL,
-  queue = ARRAY[concat('shares ', c.now_us / 1000 + k.ms, ' ',
+  queue = ARRAY[pg_catalog.concat('shares ', c.now_us / 1000 + k.ms, ' ',
     greatest(l.counter + 1, c.now_us + k.at), ' ', k.own, k.what)]
 WHERE n.free_from_us <= c.now_us AND MAY_GRANT
 FOR UPDATE
