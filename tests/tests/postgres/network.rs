@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::fence::postgres::OVERTAKEN;
+use leasehold::store::Store as _;
 use leasehold::{Client, FencingToken, Lock, LossReason};
-use leasehold_testkit::harness::{soon, until};
+use leasehold_core::{Action, ClientId, HolderId, LockName, Operation};
+use leasehold_testkit::harness::{request, soon, until};
 use leasehold_testkit::{Postgres, Proxy, must};
 use tokio::task::JoinHandle;
 
@@ -81,6 +83,19 @@ async fn p4_a_grant_whose_answer_is_lost_is_the_one_that_its_caller_gets() {
     assert_eq!(fence(&scene.server, &guard).await, Ok(()));
     soon(guard.release()).await.unwrap();
     assert_eq!(scene.token().await, None);
+}
+
+#[tokio::test]
+async fn p4_a_store_does_not_ask_again_by_itself_for_a_name_of_which_no_answer_came() {
+    let Some(scene) = Scene::new().await else { return };
+    let store = crate::open(&Postgres::url_through(&scene.proxy)).await;
+    let take = request(HolderId { client: ClientId(1), attempt: 1 });
+    let (name, action) = (LockName::new(NAME).unwrap(), Action::Take(take));
+    let take = async move { store.execute(Operation::On { name, action }).await };
+    let taking = scene.unheard(take).await;
+    scene.proxy.cut();
+    let unknown = soon(taking).await.unwrap().unwrap_err();
+    assert!(unknown.may_have_executed(), "its caller must know of the copy: {unknown}");
 }
 
 #[tokio::test]

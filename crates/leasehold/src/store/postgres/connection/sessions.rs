@@ -210,10 +210,10 @@ impl Taken {
     }
 
     /// Runs a statement that changes everything or nothing. There are no rows if the server refuses
-    /// it, or, with `may_repeat`, if its session has ended: then a step that repeats it follows.
-    pub(crate) async fn attempt(self, sql: &str, may_repeat: bool, values: &[Value<'_>]) -> Rows {
+    /// it. If no answer comes, the caller is told: a copy may take a name later.
+    pub(crate) async fn attempt(self, sql: &str, values: &[Value<'_>]) -> Rows {
         match self.once(sql, values).await {
-            Err(no) if error::is_refusal(&no) || may_repeat && error::is_broken(&no) => Ok(vec![]),
+            Err(no) if error::is_refusal(&no) => Ok(vec![]),
             done => done.map_err(StoreError::maybe_executed),
         }
     }

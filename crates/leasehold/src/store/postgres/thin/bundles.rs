@@ -21,8 +21,6 @@ pub(super) struct Bundles {
     sessions: Sessions,
     /// The statement for one name, and for several.
     texts: [String; 2],
-    /// Whether it does no harm to do again what may have been done.
-    may_repeat: bool,
     /// The requests that wait, and whether a statement is under way. There is one at a time: then
     /// the next one has all the names for which somebody asks meanwhile.
     waiting: Mutex<(Vec<Asked>, bool)>,
@@ -38,7 +36,7 @@ struct Asked {
 }
 
 impl Bundles {
-    pub(super) fn new(sessions: &Sessions, parts: &str, may_repeat: bool) -> Self {
+    pub(super) fn new(sessions: &Sessions, parts: &str) -> Self {
         let without = |word: &str, text: &str| -> String {
             text.split_inclusive('\n').filter(|line| !line.contains(word)).collect()
         };
@@ -52,7 +50,7 @@ impl Bundles {
         let columns = (1..).zip(["k.name", "k.own", "k.ms", "k.what"]);
         let one = columns.fold(one, |one, (at, column)| one.replace(column, &format!("${at}")));
         let (sessions, texts, waiting) = (sessions.clone(), [one, many], Mutex::default());
-        Self { sessions, texts, may_repeat, waiting }
+        Self { sessions, texts, waiting }
     }
 
     /// Asks for a name, in one statement with others who ask. If it returns no row for the name, it
@@ -101,11 +99,11 @@ impl Bundles {
 
     /// The rows by the indices of their requests.
     async fn run(&self, bundle: &[Asked]) -> Result<HashMap<i64, Row>, StoreError> {
-        let Self { texts: [one, many], may_repeat, .. } = self;
+        let [one, many] = &self.texts;
         let session = self.sessions.take().await?;
         let rows = if let [Asked { name, own, ttl_ms, what, .. }] = bundle {
             let values = values![TEXT name.as_str(), TEXT own, INT8 ttl_ms, TEXT what];
-            session.attempt(one, *may_repeat, &values).await?
+            session.attempt(one, &values).await?
         } else {
             let names: Vec<_> = bundle.iter().map(|it| it.name.as_str()).collect();
             let owns: Vec<_> = bundle.iter().map(|it| &it.own).collect();
@@ -113,7 +111,7 @@ impl Bundles {
             let whats: Vec<_> = bundle.iter().map(|it| &it.what).collect();
             let values =
                 values![TEXT_ARRAY names, TEXT_ARRAY owns, INT8_ARRAY ttls, TEXT_ARRAY whats];
-            session.attempt(many, *may_repeat, &values).await?
+            session.attempt(many, &values).await?
         };
         Ok(rows.into_iter().map(|row| (row.get(1), row)).collect())
     }

@@ -18,7 +18,7 @@ use leasehold_core::{
 use tokio_postgres::Row;
 
 use self::bundles::Bundles;
-use super::connection::Sessions;
+use super::connection::{Sessions, error};
 use super::record::{damaged, now};
 use crate::mutex::Mutex;
 
@@ -44,13 +44,13 @@ pub(crate) struct Thin {
 
 impl Thin {
     pub(crate) fn new(sessions: Sessions) -> Self {
-        let of = |text, may_repeat| Arc::new(Bundles::new(&sessions, text, may_repeat));
+        let of = |text| Arc::new(Bundles::new(&sessions, text));
         Self {
-            takes: of(include_str!("take.sql"), true),
-            shares: of(include_str!("share.sql"), true),
-            keeps: of(include_str!("keep.sql"), true),
-            ends: of(include_str!("end.sql"), false),
-            hand_overs: of(include_str!("hand_over.sql"), false),
+            takes: of(include_str!("take.sql")),
+            shares: of(include_str!("share.sql")),
+            keeps: of(include_str!("keep.sql")),
+            ends: of(include_str!("end.sql")),
+            hand_overs: of(include_str!("hand_over.sql")),
             awaited: Mutex::default(),
             sessions,
         }
@@ -84,7 +84,7 @@ impl Thin {
     async fn join(&self, name: &LockName, words: &str, id: HolderId) -> Tried {
         let own = own(id);
         let values = values![TEXT name.as_str(), TEXT words, TEXT own];
-        let rows = self.sessions.take().await?.attempt(JOIN, true, &values).await?;
+        let rows = self.sessions.take().await?.attempt(JOIN, &values).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let left = Duration::from_millis(positive(row.get(3))?).min(ASK_INTERVAL);
         let ahead = u32::try_from(row.get::<_, i32>(2)).map_err(|_| damaged("a queue"))?;
@@ -102,9 +102,11 @@ impl Thin {
         if keep.request.mode != Mode::Exclusive || keep.description.is_some() {
             return Ok(None);
         }
-        match self.keeps.ask(name, keep.request.id, keep.ttl, "").await? {
-            Some(row) => answer(&row, Reply::Kept { contended: row.get(2) }),
-            None => Ok(None),
+        match self.keeps.ask(name, keep.request.id, keep.ttl, "").await {
+            Ok(Some(row)) => answer(&row, Reply::Kept { contended: row.get(2) }),
+            // To renew twice does no harm.
+            Err(failure) if !error::is_broken(&failure) => Err(failure),
+            _ => Ok(None),
         }
     }
 
@@ -118,8 +120,8 @@ impl Thin {
         // What is tried first is what has worked the last time. A hand-over passes over a row that
         // somebody is about to have joined, so it is tried again.
         let statements = match self.awaited.lock().contains(name) {
-            false => [&self.ends, &self.hand_overs].to_vec(),
-            true => [&self.hand_overs, &self.hand_overs, &self.ends].to_vec(),
+            false => &[&self.ends, &self.hand_overs][..],
+            true => &[&self.hand_overs, &self.hand_overs, &self.ends],
         };
         for statement in statements {
             if let Some(row) = statement.ask(name, request.id, Duration::ZERO, "").await? {
