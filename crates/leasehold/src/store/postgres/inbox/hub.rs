@@ -52,6 +52,18 @@ struct Receivers {
     is_served: bool,
 }
 
+impl Receivers {
+    /// The channels to listen to; none if nobody needs the session.
+    fn wanted(&mut self) -> BTreeSet<String> {
+        self.list.retain(|it| it.sender.receiver_count() > 0);
+        let waits = self.waited.is_some_and(|waited| waited.elapsed() < LINGER);
+        if !waits && !self.list.iter().any(|it| it.follows) {
+            return BTreeSet::new();
+        }
+        self.list.iter().map(|it| it.channel.clone()).collect()
+    }
+}
+
 struct Receiver {
     channel: String,
     /// Whether the session is open for this receiver although nobody waits.
@@ -110,8 +122,12 @@ impl Hub {
     pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> Result<bool, StoreError> {
         let mut heard = self.heard.subscribe();
         let before = heard.borrow().failures;
-        if !std::mem::replace(&mut self.receivers.lock().is_served, true) {
-            background::spawn(&SystemClock::new(), Box::pin(serve(Arc::downgrade(self))))?;
+        {
+            let mut receivers = self.receivers.lock();
+            if !receivers.is_served {
+                background::spawn(&SystemClock::new(), Box::pin(serve(Arc::downgrade(self))))?;
+                receivers.is_served = true;
+            }
         }
         self.changed.notify_one();
         let known = heard.wait_for(|heard| {
@@ -122,17 +138,6 @@ impl Hub {
             Some(failure) if heard.failures > before => Err(failure.clone()),
             _ => Ok(!heard.is_silent),
         }
-    }
-
-    /// The channels to listen to; none if nobody needs the session.
-    fn wanted(&self) -> BTreeSet<String> {
-        let mut receivers = self.receivers.lock();
-        receivers.list.retain(|it| it.sender.receiver_count() > 0);
-        let waits = receivers.waited.is_some_and(|waited| waited.elapsed() < LINGER);
-        if !waits && !receivers.list.iter().any(|it| it.follows) {
-            return BTreeSet::new();
-        }
-        receivers.list.iter().map(|it| it.channel.clone()).collect()
     }
 
     /// Passes on a notification, or to all receivers that they may have missed some.
@@ -168,7 +173,7 @@ impl Hub {
     async fn ask(&self, client: &Client, mut is_again: bool) {
         let mut is_quiet = false;
         loop {
-            let wanted = self.wanted();
+            let wanted = self.receivers.lock().wanted();
             if wanted.is_empty() {
                 return;
             }
@@ -195,10 +200,12 @@ async fn serve(hub: Weak<Hub>) {
     let (mut backoff, mut jitter) = (Backoff::new(PAUSES.0, PAUSES.1), Jitter::new(0));
     let mut is_again = false;
     while let Some(hub) = hub.upgrade() {
-        let is_served = !hub.wanted().is_empty();
-        hub.receivers.lock().is_served = is_served;
-        if !is_served {
-            return;
+        {
+            let mut receivers = hub.receivers.lock();
+            receivers.is_served = !receivers.wanted().is_empty();
+            if !receivers.is_served {
+                return;
+            }
         }
         match hub.dialer.dial().await {
             Ok((dialed, driver)) if dialed.is_direct => {
