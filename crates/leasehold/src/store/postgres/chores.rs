@@ -5,32 +5,28 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::Shared;
 
-/// The interval at which the store looks for idle sessions: 10 s.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a session may be idle before it is closed: 30 s.
-const REST: Duration = Duration::from_secs(30);
-
-/// The interval at which a store in use removes the rows of names that are free: 30 s.
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// The interval of the chores: 20 s. A session that has been idle for longer is closed.
+const EVERY: Duration = Duration::from_secs(20);
 
 /// Does the chores until the store has gone.
 pub(crate) async fn work(store: Weak<Shared>) {
-    let mut swept = Instant::now();
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(EVERY).await;
         let Some(store) = store.upgrade() else { return };
-        if swept.elapsed() >= SWEEP_EVERY && store.is_used.swap(false, Ordering::Relaxed) {
-            // A failure here comes again in the next operation, which reports it.
-            while let Ok(rows) = store.sessions.query("SELECT leasehold.sweep_4()", &[]).await
-                && rows.first().is_some_and(|row| row.get(0))
-            {}
-            swept = Instant::now();
+        // A failure here comes again in the next operation, which reports it.
+        while store.is_used.swap(false, Ordering::Relaxed)
+            && let Ok(taken) = store.sessions.take().await
+            && let Ok(()) = taken.batch(&store.sessions.boot.begin).await
+            && let Ok(rows) = taken.query("SELECT leasehold.sweep_4()", &[]).await
+            && let Ok(()) = taken.batch("COMMIT").await
+        {
+            taken.give_back();
+            store.is_used.fetch_or(rows.iter().any(|row| row.get(0)), Ordering::Relaxed);
         }
-        store.sessions.close(REST);
+        store.sessions.close(EVERY);
     }
 }
