@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Guard, Lock};
-use leasehold_testkit::harness::until;
+use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{PgBouncer, Postgres, must};
 use tokio::task::JoinSet;
 
@@ -116,6 +116,17 @@ async fn while_a_row_is_locked_a_request_is_ended_by_the_server_and_its_session_
     assert!(scene.client.admin().inspect("a").await.is_ok());
     scene.run("COMMIT").await;
     guard.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_a_row_is_locked_the_other_leases_of_its_process_are_renewed() {
+    let Some(scene) = Scene::new().await else { return };
+    let ttl = Duration::from_secs(9);
+    let acquire = async |name| scene.client.mutex(name).ttl(ttl).acquire().await.unwrap();
+    let (stuck, well) = (acquire("stuck").await, acquire("well").await);
+    scene.run("BEGIN; SELECT FROM leasehold.lease WHERE name = 'stuck' FOR UPDATE").await;
+    soon(stuck.lost()).await;
+    assert!(well.is_held(), "its renewals were not counted");
 }
 
 #[tokio::test]

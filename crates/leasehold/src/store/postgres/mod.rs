@@ -31,7 +31,7 @@ use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
     StoreErrorKind,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
@@ -46,6 +46,7 @@ use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::background;
 use crate::clock::SystemClock;
+use crate::failures::no_answer;
 use crate::mutex::Mutex;
 use crate::process::{MadeIn, PerProcess};
 
@@ -248,33 +249,32 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Renews leases, each by a statement that others share, or by a step.
+    /// Renews leases, by statements and by steps. A lease without an answer takes no other along.
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
         let keeping = leases.into_iter().map(async |(name, keep)| {
-            match self.on(&name, Action::Keep(keep)).await {
-                // The error ends this lease, and no other lease that is kept with it.
+            let kept = timeout(2 * self.settings.timeout, self.on(&name, Action::Keep(keep))).await;
+            match kept.unwrap_or_else(|_| Err(no_answer())) {
+                // Nobody can read the record: that ends this lease.
                 Err(error) if UNREADABLE.contains(&error.kind()) => {
                     Ok(Answer::untimed(Reply::NotHeld))
                 }
                 answered => answered,
             }
         });
-        let kept = join_all(keeping).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let now = kept.iter().find_map(|answer| answer.now);
-        let mut all = Answer::untimed(Reply::Many(kept.into_iter().map(|it| it.reply).collect()));
+        let kept = join_all(keeping).await;
+        if let [Err(error), others @ ..] = &kept[..]
+            && others.iter().all(Result::is_err)
+        {
+            return Err(error.clone());
+        }
+        let now = kept.iter().flatten().find_map(|answer| answer.now);
+        let unknown = Reply::Busy { retry_after: Duration::ZERO };
+        let reply = |kept: Result<Answer, _>| kept.map_or(unknown.clone(), |answer| answer.reply);
+        let mut all = Answer::untimed(Reply::Many(kept.into_iter().map(reply).collect()));
         all.now = now;
         Ok(all)
     }
 
-    async fn step(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        let (answer, messages) = step::apply(&self.sessions, name, action).await?;
-        self.inboxes.tell(&messages).await;
-        Ok(answer)
-    }
-
-    /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
-    /// While a fenced transaction is open, the action is tried again and again, until the timeout.
-    async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
     /// A page of the names that begin with `prefix` and come after `beyond`.
     async fn list(&self, prefix: &str, beyond: &str, keys: u32) -> Result<Answer, StoreError> {
         let (at_most, mut page) = (i64::from(keys), Page::default());
@@ -290,6 +290,15 @@ impl Shared {
         Ok(Answer::new(now, Reply::Page(page)))
     }
 
+    async fn step(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        let (answer, messages) = step::apply(&self.sessions, name, action).await?;
+        self.inboxes.tell(&messages).await;
+        Ok(answer)
+    }
+
+    /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
+    /// While a fenced transaction is open, the action is tried again and again, until the timeout.
+    async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
         while Instant::now() < give_up {
             let answer = self.step(name, action).await?;
