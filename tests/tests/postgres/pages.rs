@@ -91,6 +91,8 @@ async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     }
     database.ask("DROP FUNCTION @.layout()");
     assert!(Client::connect(&database.url()).await.is_err(), "a part of it is missing");
+    let of_sql = refused(Client::connect(&database.url().replace(&database.schema, "user")).await);
+    assert!(of_sql.to_string().contains("choose another `schema=`"), "{of_sql}");
 }
 
 #[tokio::test]

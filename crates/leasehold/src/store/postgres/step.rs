@@ -172,8 +172,7 @@ impl Change {
     ) -> Result<Self, StoreError> {
         let (now, before) = (now(row.get("now_us"))?, record::read(name, row)?);
         let (mut record, mut messages) = (before.clone(), Vec::new());
-        // A transaction has released the hold by its commit (`release_at_commit`), which may have
-        // been revoked before that. The holder's own end does the same.
+        // A commit has released the hold (`release_at_commit`). The holder's own end does the same.
         let released: Option<i64> = row.get("released");
         if let Some(Gate { state, .. }) = &record.gate
             && let State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) = state

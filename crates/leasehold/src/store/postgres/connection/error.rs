@@ -104,6 +104,7 @@ fn said(refusal: &DbError) -> String {
             ": print what a role needs by `leasehold schema --holder ROLE`, for the owner to run"
         }
         "53300" => ": raise max_connections, or put a pooler before it",
+        "42601" => ": a word of SQL names the schema: choose another `schema=`",
         // There is no such database.
         "3D000" => ": write the database behind the host, postgres://USER@HOST/DATABASE",
         _ => "",

@@ -2,7 +2,7 @@
 -- `is_used` means that somebody holds or awaits the name. It fails on a standby, which cannot read
 -- `boot`.
 SELECT one.now_us, found.name, found.is_used
-FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000::float8)::bigint AS now_us
+FROM (SELECT (date_part('epoch', clock_timestamp()) * 1e6::float8)::bigint AS now_us
   OFFSET 0) AS one
 LEFT JOIN LATERAL (
   SELECT l.name, one.now_us <

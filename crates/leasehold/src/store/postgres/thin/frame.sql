@@ -16,8 +16,7 @@
 -- The clock is read before the lock: so an old lease is over, and a new one ends early. The tokens
 -- of one statement differ by the index.
 UPDATE leasehold.lease AS l SET <SET>
-FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000::float8)::bigint AS now_us
-  OFFSET 0) AS c
+FROM (SELECT (date_part('epoch', clock_timestamp()) * 1e6::float8)::bigint AS now_us OFFSET 0) AS c
 JOIN unnest($1, $2, $3, $4) WITH ORDINALITY AS k (name, own, ms, what, at) ON k.name || '' = k.name
 CROSS JOIN LATERAL (
   SELECT n.name, n.epoch FROM leasehold.lease AS n WHERE n.name = k.name COLLATE "C" AND <WHERE>

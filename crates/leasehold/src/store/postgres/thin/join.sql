@@ -11,8 +11,7 @@ SET counter = greatest(l.counter + 1, c.now_us), hold = 'w' || substr(l.hold, 2)
     (c.now_us / 1000 + (QUEUE_MS + 1)) * 1000),
   queue = pg_catalog.array_append(l.queue, pg_catalog.concat_ws(' ', 'waits',
     greatest(l.counter + 1, c.now_us), c.now_us / 1000 + QUEUE_MS, c.now_us / 1000, $2))
-FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000::float8)::bigint AS now_us
-  OFFSET 0) AS c
+FROM (SELECT (date_part('epoch', clock_timestamp()) * 1e6::float8)::bigint AS now_us OFFSET 0) AS c
 WHERE l.name = $1
   AND l.epoch = (
     SELECT n.epoch FROM leasehold.lease AS n WHERE n.name = $1 ORDER BY n.epoch DESC LIMIT 1)
