@@ -36,16 +36,12 @@ pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
     if !clock.is_driven_by_caller() && !bugs::is_on(Bug::KeeperOnCallersRuntime) {
         return hand_over(task);
     }
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => {
-            runtime.spawn(task);
-            Ok(())
-        }
-        Err(error) => {
-            let message = "a clock that a test moves needs the test's tokio runtime";
-            Err(StoreError::new(StoreErrorKind::Unsupported, message).with_source(error))
-        }
-    }
+    let runtime = tokio::runtime::Handle::try_current().map_err(|error| {
+        let message = "a clock that a test moves needs the test's tokio runtime";
+        StoreError::new(StoreErrorKind::Unsupported, message).with_source(error)
+    })?;
+    runtime.spawn(task);
+    Ok(())
 }
 
 /// Whether the caller runs on the background thread, which must never block.
@@ -88,10 +84,7 @@ fn start() -> Result<UnboundedSender<Task>, StoreError> {
     let run = move || {
         IS_THE_THREAD.set(true);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let (runtime, result) = match runtime {
-            Ok(runtime) => (Some(runtime), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
+        let (runtime, result) = runtime.map_or_else(|no| (None, Err(no)), |it| (Some(it), Ok(())));
         // The caller that starts the thread waits for this.
         let _ = report.send(result);
         if let Some(runtime) = runtime {

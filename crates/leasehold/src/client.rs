@@ -347,8 +347,11 @@ impl ClientBuilder {
         let mut setup = self.setup();
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
         setup.clock = setup.clock.or_else(paused);
-        let store = setup.memory();
-        setup.client(store)
+        let store = match &setup.clock {
+            Some(clock) => Memory::with_clock(Arc::clone(clock)),
+            None => Memory::new(),
+        };
+        setup.client(Box::new(store))
     }
 
     fn setup(self) -> Setup {
@@ -366,14 +369,6 @@ struct Setup {
 }
 
 impl Setup {
-    /// A store in memory.
-    fn memory(&self) -> Box<dyn Store> {
-        Box::new(match &self.clock {
-            Some(clock) => Memory::with_clock(Arc::clone(clock)),
-            None => Memory::new(),
-        })
-    }
-
     fn client(self, store: Box<dyn Store>) -> Client {
         for text in store.warnings() {
             self.observers.observe(&Event::Warning { text: &text });
