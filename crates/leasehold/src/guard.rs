@@ -274,13 +274,8 @@ impl Guard {
     /// The client does not learn of the commit. So from this call on, it passes the lease to no
     /// other caller.
     pub fn release_at_commit(&self) -> &'static str {
-        self.leave_line();
-        "SELECT leasehold.release_at_commit($1, $2)"
-    }
-
-    /// Takes the leases out of their lines: the next caller of this client asks for a new lease.
-    fn leave_line(&self) {
         self.held().for_each(|held| held.keeper.leave_gate(held));
+        "SELECT leasehold.release_at_commit($1, $2)"
     }
 
     /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,

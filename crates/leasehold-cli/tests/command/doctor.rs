@@ -9,7 +9,7 @@ use leasehold_testkit::{
 };
 use serde_json::Value;
 
-use crate::harness::{Place, json};
+use crate::harness::{Place, json, until};
 
 /// The output of the doctor, and how it ended.
 struct Visit {
@@ -86,6 +86,21 @@ fn an_evicting_server_is_a_danger() {
         "eviction",
         "without a maxmemory",
     );
+}
+
+#[test]
+fn a_server_that_takes_no_writes_now_is_a_danger_with_its_remedy() {
+    let server = sound().line("save 3600 1").start().unwrap();
+    fs::create_dir(server.socket().parent().unwrap().join("dump.rdb")).unwrap();
+    server.command::<()>("BGSAVE").unwrap();
+    let has_failed = || server.info("persistence").unwrap().contains("bgsave_status:err");
+    until("the snapshot fails", has_failed);
+    let see = || Visit::to(&server.patient_url(), &[]);
+    see().assert_found("danger", "persistence", "set stop-writes-on-bgsave-error no");
+    server.command::<()>("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
+    assert_eq!(see().code, Some(0));
+    server.command::<()>("CONFIG SET maxmemory 1").unwrap();
+    see().assert_found("danger", "eviction", "raise maxmemory");
 }
 
 #[test]

@@ -172,6 +172,9 @@ fn eviction(place: &str, info: &Info) -> Option<Finding> {
     let risk = "a full server deletes locks, and two may hold the same";
     let remedy = "set maxmemory-policy noeviction";
     Some(match (policy, info.number("maxmemory")) {
+        ("noeviction", limit) if limit > 0 && info.number("used_memory") >= limit => {
+            topic.danger("the memory is full", "nothing can be locked", "raise maxmemory")
+        }
         ("noeviction", _) => topic.ok(found),
         (_, 0) => topic.warning(format!("{found}, without a maxmemory"), risk, remedy),
         (_, _) => topic.danger(found, risk, remedy),

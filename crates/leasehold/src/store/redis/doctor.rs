@@ -41,6 +41,9 @@ return allowed";
 /// The right to read the server's settings. Without it, locks work.
 const CONFIG: &str = "+config|get";
 
+/// The setting that makes a server refuse writes after a failed snapshot.
+const STOPS: &str = "stop-writes-on-bgsave-error";
+
 /// Rights for waking waiters. Without them, everything else works.
 const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"];
 
@@ -116,7 +119,7 @@ async fn report(
     // A denied command is not tried, because it would be an entry in the server's ACL LOG.
     let config: HashMap<String, String> = match may_read_settings {
         true => {
-            let names = ["appendfsync", "min-replicas-to-write"];
+            let names = ["appendfsync", "min-replicas-to-write", "save", STOPS];
             let ask = redis::cmd("CONFIG").arg("GET").arg(&names).to_owned();
             HashMap::from_redis_value(server.ask_within(limit, &ask).await?).unwrap_or_default()
         }
@@ -133,6 +136,12 @@ async fn report(
         if info.field("aof_enabled") == Some("1") {
             findings.push(synced(place, setting("appendfsync"), settings));
         }
+        let stops = setting(STOPS) != Some("no") && setting("save") != Some("");
+        let disk = [("aof_last_write_status", true), ("rdb_last_bgsave_status", stops)];
+        let failed = disk.iter().filter(|(at, stops)| *stops && info.field(at) == Some("err"));
+        let (risk, remedy) = ("nothing can be locked", format!("see its log, or set {STOPS} no"));
+        let topic = Topic(place, "persistence");
+        findings.extend(failed.map(|(at, _)| topic.danger(format!("{at} is err"), risk, &remedy)));
         let followers = info.followers();
         findings.push(policy(place, followers.len(), settings));
         findings.extend(followers.iter().filter_map(|follower| behind(place, follower)));
