@@ -19,6 +19,17 @@ const CUT: &str = "08";
 /// a transaction that was idle or took too long, and a record that has changed meanwhile.
 const PASSING: [&str; 6] = ["40001", "40P01", "57014", "25P03", "25P04", "LH003"];
 
+/// Faults with a remedy: a sign in the text of the driver, the server or a pooler, and the kind.
+const REMEDIES: [(&str, StoreErrorKind, &str); 7] = [
+    ("password missing", StoreErrorKind::Denied, ": set LEASEHOLD_PASSWORD or put it in the URL"),
+    ("server does not support TLS", StoreErrorKind::Unsupported, ": write sslmode=disable"),
+    ("statement pooling mode", StoreErrorKind::Unsupported, ": set pool_mode = transaction"),
+    ("(42501)", StoreErrorKind::Denied, ": the owner runs `leasehold schema --holder ROLE`"),
+    ("(53300)", StoreErrorKind::Unreachable, ": raise max_connections, or put a pooler before it"),
+    ("(42601)", StoreErrorKind::Unsupported, ": SQL knows this word: choose another `schema=`"),
+    ("(3D000)", StoreErrorKind::Unsupported, ": write postgres://USER@HOST/DATABASE"),
+];
+
 /// Turns the driver's error for a request into an error of the store. The sender of the request
 /// decides whether it may have been executed.
 pub(crate) fn request(server: &str, error: Error) -> StoreError {
@@ -30,7 +41,9 @@ pub(crate) fn request(server: &str, error: Error) -> StoreError {
             (StoreErrorKind::Unreachable, one_line(&text))
         }
     };
-    StoreError::new(kind, format!("{server}: {text}")).with_source(error)
+    let remedy = REMEDIES.iter().find(|(sign, ..)| text.contains(sign));
+    let (kind, remedy) = remedy.map_or((kind, ""), |(_, kind, remedy)| (*kind, *remedy));
+    StoreError::new(kind, format!("{server}: {text}{remedy}")).with_source(error)
 }
 
 pub(crate) fn too_slow(server: &str, what: &str, limit: Duration) -> StoreError {
@@ -75,9 +88,8 @@ fn code(error: &StoreError) -> &str {
 
 fn kind(refusal: &DbError) -> StoreErrorKind {
     match refusal.code().code() {
-        "42501" => StoreErrorKind::Denied,
-        // There is no room for another session, or the server is a standby.
-        "53300" | "25006" | "0A000" => StoreErrorKind::Unreachable,
+        // The server is a standby.
+        "25006" | "0A000" => StoreErrorKind::Unreachable,
         // The last two are of steps: at another isolation level, or with a record that has changed.
         "25P03" | "25P04" | "57014" | "LH003" => StoreErrorKind::Timeout,
         code => match &code[..2] {
@@ -98,18 +110,7 @@ fn one_line(text: &str) -> String {
 /// The server's message on one short line, with the code that its manual explains.
 fn said(refusal: &DbError) -> String {
     let text: String = refusal.message().chars().take(MAX_SAID).collect();
-    let text = one_line(&text);
-    let remedy = match refusal.code().code() {
-        "42501" => {
-            ": print what a role needs by `leasehold schema --holder ROLE`, for the owner to run"
-        }
-        "53300" => ": raise max_connections, or put a pooler before it",
-        "42601" => ": a word of SQL names the schema: choose another `schema=`",
-        // There is no such database.
-        "3D000" => ": write the database behind the host, postgres://USER@HOST/DATABASE",
-        _ => "",
-    };
-    format!("{text} ({}){remedy}", refusal.code().code())
+    format!("{} ({})", one_line(&text), refusal.code().code())
 }
 
 #[cfg(test)]
@@ -128,8 +129,12 @@ mod tests {
 
     /// The error for a request that is answered with this code.
     async fn answered(code: &str) -> StoreError {
+        answered_with(code, "server conn crashed?").await
+    }
+
+    async fn answered_with(code: &str, why: &str) -> StoreError {
         let (ours, mut theirs) = duplex(1024);
-        let answer = format!("SFATAL\0VFATAL\0C{code}\0Mserver conn crashed?\0\0");
+        let answer = format!("SFATAL\0VFATAL\0C{code}\0M{why}\0\0");
         let serving = async {
             let mut request = [0; 1024];
             assert_ne!(theirs.read(&mut request).await.unwrap(), 0);
@@ -159,5 +164,27 @@ mod tests {
         assert!(is_broken(&ended) && is_refusal(&ended), "{ended}");
         let refused = answered("42501").await;
         assert!(!is_broken(&refused) && is_refusal(&refused), "{refused}");
+    }
+
+    /// The error for a login that is answered with these bytes.
+    async fn greeted(mode: SslMode, answer: &[u8]) -> StoreError {
+        let (ours, mut theirs) = duplex(1024);
+        theirs.write_all(answer).await.unwrap();
+        let mut config = Config::new();
+        let opened = config.user("app").ssl_mode(mode).connect_raw(ours, NoTls).await;
+        request("server", opened.err().unwrap())
+    }
+
+    #[tokio::test]
+    async fn settings_that_cannot_work_are_no_outage_and_have_their_remedy() {
+        let mode = "transaction blocks not allowed in statement pooling mode";
+        for (refused, remedy) in [
+            (greeted(SslMode::Disable, &message(b'R', &[0, 0, 0, 3])).await, "LEASEHOLD_PASSWORD"),
+            (greeted(SslMode::Require, b"N").await, ": write sslmode=disable"),
+            (answered_with("08P01", mode).await, ": set pool_mode = transaction"),
+        ] {
+            assert!(!refused.kind().is_outage(), "{:?}: {refused}", refused.kind());
+            assert!(refused.to_string().contains(remedy), "{refused}");
+        }
     }
 }
