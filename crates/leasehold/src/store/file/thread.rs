@@ -16,7 +16,6 @@ use tokio::sync::oneshot;
 use super::database::Database;
 use super::error::{FORKED, INTERRUPTED, NO_TURN, error};
 use super::transaction::Site;
-use crate::background;
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
@@ -101,10 +100,7 @@ impl Executor {
         if let Some((jobs, ended)) = thread {
             // The thread sees that nobody asks any more.
             drop(jobs);
-            // The keeper's thread does not wait: it renews what is held at other stores.
-            if !background::is_this_thread() {
-                let _ = ended.recv_timeout(LAST_PATIENCE);
-            }
+            let _ = ended.recv_timeout(LAST_PATIENCE);
         }
     }
 }
