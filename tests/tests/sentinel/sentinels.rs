@@ -71,7 +71,9 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
 async fn d9_a_sentinel_that_names_another_server_ends_no_connection() {
     let servers = [RedisServer::start().unwrap(), RedisServer::start().unwrap()];
     let mut sentinels = servers.each_ref().map(|server| SentinelFleet::stray(server).unwrap());
-    let client = connect(&SentinelFleet::url_of(&sentinels)).await;
+    // A request that took too long would cost the connection, too.
+    let url = format!("{}?timeout={}s", SentinelFleet::url_of(&sentinels), HANGS.as_secs());
+    let client = connect(&url).await;
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     let used = usize::from(servers[0].command::<u32>("EXISTS lh:{a}").unwrap() == 0);
     sentinels[used].kill9().unwrap();
