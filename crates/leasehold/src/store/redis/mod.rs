@@ -277,15 +277,15 @@ impl Redis {
         }
         let Some(set) = self.layout.set(name, take) else { return Ok(Set::Taken) };
         let outcome = self.topology()?.run(&set).await?;
-        match (&outcome, self.layout.draw(name)) {
-            (Set::Taken, _) => self.contention.note(name),
-            // The script gives a number to the attempt that has the name. While a slot moves, it
-            // cannot run.
-            (Set::Unnumbered, Some(draw)) if !self.topology.has_one_clock() => {
-                let drawn = Box::pin(self.topology()?.run(&draw)).await;
-                return drawn.map_err(StoreError::maybe_executed);
-            }
-            (Set::Unnumbered | Set::Numbered(_), _) => {}
+        if outcome == Set::Taken {
+            self.contention.note(name);
+        }
+        // The script gives a number to the attempt that has the name. While a slot moves, it cannot
+        // run.
+        let is_to_draw = outcome == Set::Unnumbered && !self.topology.has_one_clock();
+        if let Some(draw) = is_to_draw.then(|| self.layout.draw(name)).flatten() {
+            let drawn = Box::pin(self.topology()?.run(&draw)).await;
+            return drawn.map_err(StoreError::maybe_executed);
         }
         Ok(outcome)
     }
