@@ -1,7 +1,7 @@
 //! What calls and leases report: to the metrics, and as spans.
 
 mod calls;
-mod gauges;
+mod dropping;
 mod leases;
 mod scene;
 mod several;

@@ -99,20 +99,20 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        Self::with(MetricsObserver::new(), Faults::default()).await
+        Self::with(MetricsObserver::new(), Faults::default(), 1).await
     }
 
     /// A scene in which requests and answers take their time.
-    pub(crate) async fn slow() -> Self {
+    pub(crate) async fn slow(seed: u64) -> Self {
         let faults = Faults { delay: DELAY, timeout: 10 * DELAY, ..Faults::default() };
-        Self::with(MetricsObserver::new(), faults).await
+        Self::with(MetricsObserver::new(), faults, seed).await
     }
 
-    pub(crate) async fn with(observer: MetricsObserver, faults: Faults) -> Self {
+    pub(crate) async fn with(observer: MetricsObserver, faults: Faults, seed: u64) -> Self {
         let metrics = Metrics::record();
         let clock = FakeClock::new();
         let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
-        let network = Faulty::new(subject.store(), clock.clone(), faults, 1);
+        let network = Faulty::new(subject.store(), clock.clone(), faults, seed);
         let builder = Client::builder().store(network.clone()).clock(clock.clone());
         let client = must(builder.observer(observer).build().await);
         let other = subject.client().await;

@@ -44,7 +44,7 @@ async fn names_are_no_label_and_groups_of_names_are_one_of_which_there_are_not_t
 
     let observer = MetricsObserver::new();
     let observer = observer.group_by(|name| name.as_str().split('/').next().unwrap_or_default());
-    let scene = Scene::with(observer, Faults::default()).await;
+    let scene = Scene::with(observer, Faults::default(), 1).await;
     for number in 0..3 {
         let guard = must(scene.client.mutex(format!("invoices/{number}")).acquire().await);
         must(guard.release().await);

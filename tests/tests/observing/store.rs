@@ -8,7 +8,7 @@ use crate::scene::{Scene, TTL};
 
 #[tokio::test]
 async fn every_round_trip_is_counted_by_what_it_does_with_the_time_that_it_took() {
-    let scene = Scene::slow().await;
+    let scene = Scene::slow(1).await;
     let guard = must(scene.subject.drive(scene.client.mutex(&scene.name).acquire()).await);
     must(scene.subject.drive(guard.release()).await);
     must(scene.subject.drive(scene.client.admin().inspect(&scene.name)).await);
