@@ -41,9 +41,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The number of this process among those of a round.
 const DRIVER: u64 = 0;
 
-/// Runs on one topology, and stops the test if a promise was broken. Returns how often two held at
-/// the same time, or nothing if the place cannot be had.
-pub(crate) fn run(topology: Topology) -> Option<u64> {
+/// Runs on one topology, and stops the test if a promise was broken. Returns nothing if the place
+/// cannot be had.
+pub(crate) fn run(topology: Topology) -> Option<Outcome> {
     let settings = Settings::read();
     let directory = must(tempfile::Builder::new().prefix("leasehold-campaign-").tempdir());
     let Some(mut place) = Place::start(topology, directory.path()) else {
@@ -93,7 +93,7 @@ pub(crate) fn run(topology: Topology) -> Option<u64> {
         must(std::fs::remove_dir_all(&round));
     }
     finish(&settings, &place, &mut outcome, began.elapsed());
-    Some(outcome.double_holds)
+    Some(outcome)
 }
 
 /// After all rounds, checks after a long run that nothing is left. Writes and prints the result.

@@ -16,6 +16,7 @@ use tokio::runtime::Builder;
 use crate::fault::Fault;
 use crate::plan::{Plan, QUARANTINE};
 use crate::random::Random;
+use crate::register::TABLE;
 use crate::topology::Topology;
 
 /// How long a cluster's node may be silent before it counts as dead. On a busy machine it must not,
@@ -95,7 +96,9 @@ impl Place {
             Topology::Plain => Self::one(topology, keeps_nothing, "?layout=plain", &PLAIN),
             Topology::Postgres => Self::postgres(topology, None)?,
             Topology::PostgresBouncer => Self::postgres(topology, Some(POOLED))?,
-            Topology::PostgresStandby => Self::postgres_pair(topology)?,
+            Topology::Bank | Topology::BankUnfenced | Topology::PostgresStandby => {
+                Self::postgres_pair(topology)?
+            }
             Topology::Quarantine => {
                 let place = Self::one(topology, keeps("everysec"), &quarantine, &NATIVE);
                 end_quarantine(&place.url);
@@ -161,6 +164,7 @@ impl Place {
     /// A primary, and a standby that has all grants, so that a takeover needs no quarantine.
     fn postgres_pair(topology: Topology) -> Option<Self> {
         let pair = must(PostgresPair::start())?;
+        must(pair.primary().query(TABLE));
         let url = format!("{}&quarantine=off", impatient(&pair.url()));
         Some(Self::of(topology, url, Servers::PostgresPair(pair)))
     }
@@ -282,7 +286,7 @@ impl Place {
 }
 
 /// A URL as in production: clients do not wait for an answer for long.
-pub(crate) fn impatient(url: &str) -> String {
+fn impatient(url: &str) -> String {
     url.replace("timeout=20s", "timeout=2s")
 }
 

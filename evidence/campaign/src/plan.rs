@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     /// Names of mutexes and read/write locks, and of semaphores.
     pub(crate) names: usize,
     pub(crate) semaphores: usize,
+    /// In how many of a hundred turns a protected value is updated.
+    pub(crate) updates: usize,
     pub(crate) ttls: [Duration; 3],
     /// In how many of a hundred cases a lease is held for long, and for how long at most.
     pub(crate) lingering: usize,
@@ -89,6 +91,7 @@ impl Plan {
         tasks: 24,
         names: 80,
         semaphores: 16,
+        updates: 10,
         ttls: [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(500)],
         lingering: 3,
         longest: Duration::from_millis(500),
@@ -117,6 +120,16 @@ impl Plan {
         semaphores: Self::QUICK.semaphores,
         lingering: 5,
         ..Self::SLOW
+    };
+
+    /// For protected values in a database: only updates, by many processes.
+    pub(crate) const UPDATES: Self = Self {
+        processes: 9,
+        clients: 1,
+        tasks: 1,
+        updates: 100,
+        ttls: [Duration::from_secs(1); 3],
+        ..Self::QUICK
     };
 
     /// The same for stores that forget nothing acknowledged.

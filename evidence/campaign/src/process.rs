@@ -46,7 +46,7 @@ pub(crate) fn work(arguments: &[String]) {
     let log = Arc::new(Log::create(Path::new(directory), must(number.parse())));
     stall::watch_this_process(Arc::clone(&log));
     runtime.block_on(async {
-        let register = Register::connect(port).await;
+        let register = Register::of(topology, url, port).await;
         take_turns(topology, url, register, Path::new(directory), log, must(seed.parse())).await;
     });
 }

@@ -14,6 +14,10 @@ const SHARDED: [Duration; 3] =
 /// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
+    /// A primary and a synchronous standby, which have the protected values, too.
+    Bank,
+    /// The same, and no update calls the fence: a control.
+    BankUnfenced,
     /// One server with its own wall clock, which is set back and runs badly.
     Clock,
     Cluster,
@@ -73,7 +77,9 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 21] = [
+        Self::Bank,
+        Self::BankUnfenced,
         Self::Clock,
         Self::Cluster,
         Self::Durable,
@@ -102,6 +108,8 @@ impl Topology {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Bank => "bank",
+            Self::BankUnfenced => "bank-unfenced",
             Self::Clock => "clock",
             Self::Cluster => "cluster",
             Self::Durable => "durable",
@@ -139,6 +147,7 @@ impl Topology {
                 &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill, Fault::SubscribersCut]
             }
             Self::PostgresBouncer => &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill],
+            Self::Bank | Self::BankUnfenced => &[Fault::ConnectionsCut, Fault::KillPrimary],
             Self::PostgresStandby => &[
                 Fault::ConnectionsCut,
                 Fault::Hang,
@@ -208,8 +217,9 @@ impl Topology {
     pub(crate) fn promised(self) -> Promised {
         match self {
             Self::Forgetful => Promised::Order,
-            Self::SentinelAlone => Promised::Nothing,
-            Self::Clock
+            Self::BankUnfenced | Self::SentinelAlone => Promised::Nothing,
+            Self::Bank
+            | Self::Clock
             | Self::Cluster
             | Self::Durable
             | Self::File
@@ -258,6 +268,7 @@ impl Topology {
             Self::Postgres | Self::PostgresBouncer | Self::PostgresStandby => {
                 Plan { jobs: JOBS, ..Plan::WIDE }
             }
+            Self::Bank | Self::BankUnfenced => Plan::UPDATES,
             // `replicas=` is about grants; all other data are as durable as the primary.
             Self::Sentinel | Self::SentinelAlone => Plan::WIDE,
             // The same.

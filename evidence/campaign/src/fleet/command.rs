@@ -17,7 +17,7 @@ use super::leasehold;
 use crate::plan::Plan;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
-use crate::register::Register;
+use crate::register::{Register, Written};
 
 /// Prints its token and its guardian, and answers each line as long as it lives.
 const SHELL: &str = "echo $LEASEHOLD_TOKEN $PPID; while read line; do echo $line; done";
@@ -52,7 +52,7 @@ pub(crate) fn work(arguments: &[String]) {
     let directory = Path::new(log).parent().unwrap_or(Path::new("."));
     let log = Arc::new(Log::create(directory, must(number.parse())));
     let runtime = must(Builder::new_multi_thread().worker_threads(1).enable_all().build());
-    let register = runtime.block_on(Register::connect(must(protected.parse())));
+    let register = runtime.block_on(Register::server(must(protected.parse())));
     let mut random = Random::new(must(seed.parse()));
     let (is_over, served) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default());
     let threads: Vec<_> = (0..must(tasks.parse::<usize>()))
@@ -212,7 +212,9 @@ impl Task {
     fn write(&mut self, name: &str, token: u64, value: u64, old: Option<u64>) {
         let write = self.register.write(name, token, value);
         match old {
-            Some(old) if self.runtime.block_on(write) => self.log.returned(value, old),
+            Some(old) if self.runtime.block_on(write) == Written::Yes => {
+                self.log.returned(value, old);
+            }
             _ => self.log.refused(value),
         }
     }

@@ -74,7 +74,7 @@ impl Player {
 
     async fn take_turn(&mut self) {
         match self.random.below(100) {
-            0..10 => return self.update().await,
+            choice if choice < self.plan.updates => return self.update().await,
             10..13 if self.plan.elections > 0 => return self.elect().await,
             13..15 if self.plan.keeps => return self.watch_queue().await,
             15..18 => {

@@ -1,14 +1,11 @@
-//! Values on a separate server that are read, and written some milliseconds later.
+//! Values that are read, and written some milliseconds later.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Player;
 use crate::plan::{Plan, REGISTERS};
 use crate::promise::{Watch, now_ns};
-
-/// The longest time between reading a value and writing another.
-const THOUGHT: Duration = Duration::from_millis(10);
+use crate::register::Written;
 
 impl Player {
     /// Reads and writes a protected value. A holder that has lost the lock in between notices that
@@ -24,18 +21,24 @@ impl Player {
         let mut watch = Watch::granted(&log, self.own, asked, &guard);
         let (value, token) = (log.fresh(self.own), guard.token().get());
         log.invoked(&name, value, token);
-        let mut written = None;
-        if let Some(old) = self.register.read(&name, token).await {
-            let span = self.random.up_to(THOUGHT);
+        let (mut written, old) = (Written::No, self.register.read(&name, token).await);
+        if old.is_some() {
+            let span = self.random.up_to(self.register.thought());
             self.linger(&guard, &mut watch, span).await;
-            let is_written = self.register.write(&name, token, value).await;
-            written = is_written.then_some(old);
-        }
-        match written {
-            Some(old) => log.returned(value, old),
-            None => log.refused(value),
+            written = self.register.write(&name, token, value).await;
         }
         watch.ask(&guard);
+        match (written, old) {
+            (Written::Yes, Some(old)) => log.returned(value, old),
+            // No caller of this client may have the lease before the transaction has ended.
+            (Written::Perhaps, _) => return drop(guard.into_lease()),
+            (written, _) => {
+                log.refused(value);
+                if written == Written::Overtaken {
+                    log.event("overtaken");
+                }
+            }
+        }
         self.doing.begin(format!("releases {name}"));
         drop(guard.release().await);
     }
