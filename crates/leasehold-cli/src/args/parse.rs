@@ -67,25 +67,11 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
         && arguments.len() > 3
         && !arguments.iter().any(|argument| argument == "--")
         && matches!(kind, ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
-    let whole = Cli::command();
-    match whole.find_subcommand(command) {
+    match Cli::command().find_subcommand(command) {
         Some(_) if lacks_dashes => "write `--` before the command".to_owned(),
         Some(_) => format!("see `leasehold {command} --help`"),
-        None => match similar(command, &whole) {
-            // The parser gives tips itself, but none for short words.
-            Some(similar) if !command.starts_with('-') => {
-                format!("did you mean `leasehold {similar}`?")
-            }
-            Some(_) | None => "see `leasehold --help`".to_owned(),
-        },
+        None => "see `leasehold --help`".to_owned(),
     }
-}
-
-/// A subcommand that differs from this word by one letter (added, removed or changed), or by two
-/// swapped letters.
-fn similar<'a>(command: &str, whole: &'a clap::Command) -> Option<&'a str> {
-    let names = whole.get_subcommands().map(clap::Command::get_name);
-    names.into_iter().find(|name| strsim::damerau_levenshtein(command, name) == 1)
 }
 
 /// An argument that contains one of these texts may be a store URL.

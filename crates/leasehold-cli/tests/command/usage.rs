@@ -52,7 +52,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     place.end(&["revoke", "x", "7x-1"]).assert_failed(2, "32 hex digits");
     place.end(&["revoke", "x", "7x"]).assert_failed(2, "not a fencing token");
     place.end(&["frobnicate"]).assert_failed(2, "frobnicate");
-    place.end(&["rn", "x"]).assert_failed(2, "did you mean `leasehold run`?");
+    place.end(&["rn", "x"]).assert_failed(2, "see `leasehold --help`");
     place.end(&["run", "x", "--wiat", "1s"]).assert_failed(2, "found; tip: ");
     let strange = place.end(&["elect", "x", "--label", "y"]);
     strange.assert_failed(2, "elect has no option --label");
