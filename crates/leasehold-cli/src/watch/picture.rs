@@ -4,6 +4,7 @@
 //! each is looked at less often, and none is left out.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Error, LockName};
@@ -218,22 +219,25 @@ impl Picture {
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
     }
 
-    /// Records that the store answered.
-    pub(super) fn note_there(&mut self) {
-        self.store = Availability { is_there: true, ..Availability::default() };
+    /// Records that the store answered. Returns whether it could not be looked at before.
+    pub(super) fn note_there(&mut self) -> bool {
+        let there = Availability { is_there: true, ..Availability::default() };
+        mem::replace(&mut self.store, there).why.is_some()
     }
 
-    /// Records that the store did not answer, or refused to let this user look.
-    pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) {
+    /// Records that the store did not answer, or refused to let this user look. Returns whether
+    /// that is new.
+    pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) -> bool {
         let is_denied =
             matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
         let since_ms = self.store.away_since_ms.unwrap_or(now_ms);
-        self.store = Availability {
+        let trouble = Availability {
             is_there: false,
             is_denied,
             away_since_ms: (!is_denied).then_some(since_ms),
             why: Some(error.to_string()),
         };
+        mem::replace(&mut self.store, trouble).why.is_none()
     }
 
     /// Records that a walk over all keys begins.

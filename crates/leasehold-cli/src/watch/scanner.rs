@@ -1,6 +1,7 @@
 //! Looks at a store again and again, and keeps a [`Picture`] of it.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,26 +91,30 @@ impl Watcher {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the store could not even be connected to.
-    pub(crate) fn note_trouble(&self, error: &Error) {
-        self.picture().note_trouble(error, self.time.now_ms());
+    /// Records that the store cannot be looked at. Returns whether that is new.
+    pub(crate) fn note_trouble(&self, error: &Error) -> bool {
+        self.picture().note_trouble(error, self.time.now_ms())
     }
 
-    /// Watches until the future is dropped.
-    pub(crate) async fn run(&self, admin: &Admin) -> Infallible {
+    /// Watches until the future is dropped. Calls `tell` when trouble begins and ends.
+    pub(crate) async fn run(&self, admin: &Admin, tell: impl Fn(fmt::Arguments<'_>)) -> Infallible {
         let budget = Budget::new(self.time.now_ms());
         let mut scan = Scan { watcher: self, admin, budget, after: None, due_ms: 0, began_ms: 0 };
         self.picture().find_kept(self.time.now_ms());
         loop {
             match scan.step().await {
                 Ok(is_any) => {
-                    self.looked(is_any);
+                    if self.looked(is_any) {
+                        tell(format_args!("the store answers again"));
+                    }
                     if !is_any {
                         scan.rest().await;
                     }
                 }
                 Err(error) => {
-                    self.note_trouble(&error);
+                    if self.note_trouble(&error) {
+                        tell(format_args!("waits for the store: {error}"));
+                    }
                     (scan.after, scan.due_ms) = (None, 0);
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
                 }
@@ -117,13 +122,11 @@ impl Watcher {
         }
     }
 
-    /// Records what the looks of a step have shown together.
-    fn looked(&self, is_any: bool) {
+    /// Records what the looks of a step have shown together. Returns whether trouble has ended.
+    fn looked(&self, is_any: bool) -> bool {
         let mut picture = self.picture();
         picture.note_whole();
-        if is_any {
-            picture.note_there();
-        }
+        is_any && picture.note_there()
     }
 }
 

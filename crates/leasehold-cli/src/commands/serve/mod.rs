@@ -94,11 +94,13 @@ async fn watch_store(
     choice: &Choice,
     verbosity: Verbosity,
 ) -> Result<Infallible, Failure> {
-    let tell = |error: &leasehold::Error| app.watcher.note_trouble(error);
+    let tell = |error: &leasehold::Error| {
+        app.watcher.note_trouble(error);
+    };
     let client = connect_patiently(choice, verbosity, tell).await?;
     let admin = client.admin();
     let _first = app.client.set(client);
-    match app.watcher.run(&admin).await {}
+    match app.watcher.run(&admin, |trouble| verbosity.remark(trouble)).await {}
 }
 
 /// Runs the doctor again and again.

@@ -57,7 +57,7 @@ pub(crate) fn top(args: &Top) -> Outcome {
 
 async fn show(mut view: View, admin: Admin, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
     let watcher = Watcher::new(Vec::new(), Timekeeper::new(SystemClock::new()));
-    let mut watching = pin!(watcher.run(&admin));
+    let mut watching = pin!(watcher.run(&admin, |_| {}));
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut signals = Signals::catch(CAUGHT).map_err(broken)?;

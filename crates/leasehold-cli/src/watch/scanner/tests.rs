@@ -93,7 +93,7 @@ impl Scene {
         };
         tokio::select! {
             () = passing => {}
-            never = self.watcher.run(&admin) => match never {},
+            never = self.watcher.run(&admin, |_| {}) => match never {},
         }
     }
 

@@ -9,7 +9,7 @@ use crate::harness::{Place, until};
 fn a_store_that_goes_away_and_comes_back_is_told_and_what_was_known_stays() {
     let mut place = Place::on_redis();
     let held = place.holder("x", &["--ttl", "1h"]);
-    let served = Served::start(&place, &[]);
+    let mut served = Served::start(&place, &[]);
     served.knows(1);
     assert_eq!(served.get("/readyz").status, 200);
     place.server.as_mut().unwrap().kill9().unwrap();
@@ -25,6 +25,9 @@ fn a_store_that_goes_away_and_comes_back_is_told_and_what_was_known_stays() {
     let _new = place.holder("y", &[]);
     let names = || served.get("/api/v1/locks").body;
     until("the new lock is known", || names().contains("\"y\""));
+    let said = [served.process.error_line(), served.process.error_line()];
+    assert!(said[0].starts_with("leasehold: waits for the store: "), "{said:?}");
+    assert_eq!(said[1], "leasehold: the store answers again");
     drop(held);
 }
 

@@ -14,7 +14,7 @@ pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(super) address: SocketAddr,
-    _process: Background,
+    pub(super) process: Background,
 }
 
 impl Served {
@@ -29,7 +29,7 @@ impl Served {
         let line = process.error_line();
         let address = line.rsplit_once("://").and_then(|(_, rest)| rest.strip_suffix('/'));
         let address: SocketAddr = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-        Self { address: SocketAddr::new([127, 0, 0, 1].into(), address.port()), _process: process }
+        Self { address: SocketAddr::new([127, 0, 0, 1].into(), address.port()), process }
     }
 
     /// A server that lets clients revoke if they know [`TOKEN`].

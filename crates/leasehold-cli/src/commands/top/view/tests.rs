@@ -53,7 +53,7 @@ impl Place {
             }
         };
         tokio::select! {
-            never = self.watcher.run(&admin) => match never {},
+            never = self.watcher.run(&admin, |_| {}) => match never {},
             () = whole => {}
         }
         for name in names {
@@ -211,7 +211,7 @@ async fn those_who_wait_for_each_other_are_marked_and_the_details_say_who_for_wh
         }
     };
     tokio::select! {
-        never = place.watcher.run(&admin) => match never {},
+        never = place.watcher.run(&admin, |_| {}) => match never {},
         () = found => {}
     }
     place.refresh();
