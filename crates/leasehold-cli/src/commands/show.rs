@@ -6,7 +6,7 @@ use leasehold::{FencingToken, LockName};
 
 use super::status_view::{StatusView, foreign_words, mode, state, token};
 use crate::args::Show;
-use crate::connection::ask;
+use crate::connection::{ask, holders};
 use crate::moment::{began_ms, local, now_ms};
 use crate::report::{NO, Outcome, escaped, print, print_json};
 use crate::table::{Column, room, table};
@@ -42,10 +42,6 @@ pub(crate) fn show(args: &Show) -> Outcome {
     })?;
     if status.is_free() {
         choice.warn_if_local(verbosity);
-        for by in &status.held_back {
-            let (name, by) = (escaped(args.name.as_str()), escaped(by));
-            verbosity.remark(format_args!("{name} is held back by {by}"));
-        }
     }
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status, None, seen_ms))?;
@@ -75,7 +71,8 @@ pub(super) fn tables(
 ) -> String {
     let mut text = if status.is_free() {
         let last = status.last_holder.as_ref().map_or_else(String::new, |last| format!("; {last}"));
-        escaped(&format!("{name} is free{last}"))
+        let held_back = holders(status).unwrap_or_else(|| "free".to_owned());
+        escaped(&format!("{name} is {held_back}{last}"))
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
