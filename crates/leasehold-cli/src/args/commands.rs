@@ -197,7 +197,7 @@ pub(crate) struct Take {
     #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
     pub(crate) pid: Option<Pid>,
     /// Writes to this file, instead of the machine's log, if the lease is lost, or is released
-    /// early because of a signal
+    /// because of a signal or the end of `--for`
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Prints one line of JSON: the handle, the names and their tokens, the holder, and until when

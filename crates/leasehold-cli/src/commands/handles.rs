@@ -71,7 +71,7 @@ fn not_from_here(handle: &Handle, trouble: Option<Failure>) -> Failure {
     };
     Failure::usage(format!(
         "{}: {known}, but its holder process cannot be asked from here: renew it on {host}, as \
-         {user}, with the same XDG_RUNTIME_DIR",
+         {user}, with the same XDG_RUNTIME_DIR; if that process was killed, take the lease again",
         handle.shown()
     ))
 }

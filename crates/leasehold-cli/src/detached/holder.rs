@@ -64,20 +64,18 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
             () = taker.gone() => return Err(given_up()),
             opened = Connection::open_for(&args.lock, choice) => opened?,
         };
-        let acquired = tokio::select! {
-            biased;
-            () = taker.gone() => Err(given_up()),
-            acquired = connection.acquire(&args.lock, options) => acquired,
+        let outcome = async {
+            let guard = tokio::select! {
+                biased;
+                () = taker.gone() => Err(given_up()),
+                acquired = connection.acquire(&args.lock, options) => acquired,
+            }?;
+            let over_at = args.for_span.map(|span| CLOCK.now() + span);
+            let (connection, log) = (&mut connection, &mut log);
+            let held = Held { args, user, guard, connection, over_at, process, log };
+            held.hand_over(choice, taker).await
         };
-        let outcome = match acquired {
-            Ok(guard) => {
-                let over_at = args.for_span.map(|span| CLOCK.now() + span);
-                let (connection, log) = (&mut connection, &mut log);
-                let held = Held { args, user, guard, connection, over_at, process, log };
-                held.hand_over(choice, taker).await
-            }
-            Err(failure) => Err(failure),
-        };
+        let outcome = outcome.await;
         connection.close(outcome).await
     })?
 }
@@ -142,31 +140,31 @@ impl Held<'_> {
 
     async fn until_over(mut self, handle: &Handle, control: &Control) -> Outcome {
         let asked = loop {
-            tokio::select! {
+            let why = tokio::select! {
                 biased;
                 Some(reason) = self.guard.lost() => {
                     let names: Vec<_> = handle.names.iter().map(|held| held.name.clone()).collect();
                     let cause = self.connection.events.why_not_renewed(&names, reason);
-                    let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.early());
-                    let lost = format!("lost the lease with token {tokens}: {reason}");
-                    self.log.say(&format!("{shown}: {lost}{early}{cause}"));
+                    self.tell_end(handle, "lost", &format!("{reason}{cause}"));
                     return Ok(LOST);
                 },
-                () = sleep_until(self.over_at) => break None,
+                () = sleep_until(self.over_at) => "--for is over".to_owned(),
                 () = end_of(self.process.as_mut()) => break None,
                 asked = control.next() => match asked.order {
                     Request::Give => break Some(asked),
-                    Request::Renew { for_span } => self.renew(asked, for_span).await,
+                    Request::Renew { for_span } => {
+                        self.renew(asked, for_span).await;
+                        continue;
+                    }
                 },
-                signal = self.connection.signals.next() => if is_end(signal) {
-                    // The script that took the lease does not know of the signal, and others get
-                    // the lock.
-                    let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.early());
-                    let (signal, what) = (signal_name(signal), "let go of the lease with token");
-                    self.log.say(&format!("{shown}: {what} {tokens}: {signal}{early}"));
-                    break None;
+                signal = self.connection.signals.next() => match is_end(signal) {
+                    true => signal_name(signal),
+                    false => continue,
                 },
-            }
+            };
+            // The script that took the lease does not know this, and others get the lock.
+            self.tell_end(handle, "let go of", &why);
+            break None;
         };
         let answer = match self.guard.release().await {
             // The lease was held until now, so this is a success, even if the store did not answer
@@ -191,10 +189,15 @@ impl Held<'_> {
         self.tell_others(Some(for_span)).await;
     }
 
-    /// How much too early an end comes that nobody asked for.
-    fn early(&self) -> String {
+    /// Logs an end that nobody asked for, and how much too early it comes.
+    fn tell_end(&mut self, handle: &Handle, what: &str, why: &str) {
         let left = self.over_at.map(|end| end.saturating_since(CLOCK.now()));
-        left.map(|left| format!(", {} too early", show_duration(left))).unwrap_or_default()
+        let early = match left.filter(|left| !left.is_zero()) {
+            Some(left) => format!(", {} too early", show_duration(left)),
+            None => String::new(),
+        };
+        let (shown, tokens) = (handle.shown(), handle.tokens());
+        self.log.say(&format!("{shown}: {what} the lease with token {tokens}: {why}{early}"));
     }
 
     /// Writes the end of the hold into the label, for other users. If the store does not answer,

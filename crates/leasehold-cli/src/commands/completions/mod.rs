@@ -13,9 +13,8 @@ use leasehold::LockName;
 
 use crate::args::{Cli, options_last};
 use crate::commands::man;
-use crate::connection::connect;
+use crate::connection;
 use crate::report::{Failure, Outcome, Verbosity, print};
-use crate::runtime::block_on;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
 
@@ -109,10 +108,8 @@ fn ask(store: Option<&StoreUrl>, prefix: &str) -> Result<Vec<LockName>, Failure>
     if choice.url.file().is_some_and(|path| !path.exists()) {
         return Ok(Vec::new()); // a completion must not create a store
     }
-    block_on(async {
-        let client = connect(&choice, Verbosity { quiet: true, verbose: false }).await?;
-        Ok(client.admin().list(prefix, LIMIT).await?)
-    })?
+    let quiet = Verbosity { quiet: true, verbose: false };
+    connection::ask(&choice, quiet, async |client| Ok(client.admin().list(prefix, LIMIT).await?))
 }
 
 /// The store that is named in the words before the cursor.
