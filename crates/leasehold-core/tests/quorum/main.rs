@@ -15,7 +15,7 @@ mod state;
 mod world;
 
 use self::scenario::{Protection, World};
-use self::search::{breaks, holds_in};
+use self::search::{breaks, broken, holds_in};
 use self::world::{ENDED_STAYS_ENDED, IN_ORDER, KEPT, ONE_HOLDER, PROVEN};
 
 /// The variable that adds the worlds whose search takes minutes each.
@@ -28,10 +28,8 @@ fn holds_in_large(world: &World) {
     }
 }
 
-/// Searches for the first violation without a protection.
-fn fails_without(protection: Protection, world: World, property: &'static str) {
-    let world = World { without: Some(protection), ..world };
-    breaks(&world, property);
+fn without(protection: Protection, world: World) -> World {
+    World { without: Some(protection), ..world }
 }
 
 /// A holder whom only two nodes grant the lease, and another client.
@@ -107,64 +105,43 @@ fn nodes_that_forget_in_turn_beside_another_client_keep_the_holder() {
 }
 
 #[test]
-fn a_refused_take_that_leaves_a_trace_ends_a_lease_that_nobody_else_has() {
-    fails_without(Protection::RefusalFirst, in_turn(), KEPT);
-}
-
-#[test]
-fn without_commits_a_later_holder_is_told_a_lower_token() {
-    fails_without(Protection::Commit, World::timeless(), IN_ORDER);
-}
-
-#[test]
-fn without_a_counter_that_outlives_the_hold_a_later_holder_is_told_a_lower_token() {
-    fails_without(Protection::Counter, World::timeless(), IN_ORDER);
-}
-
-#[test]
-fn without_the_memory_of_ended_attempts_a_late_take_is_granted_to_one() {
-    fails_without(Protection::Closed, World::timeless(), ENDED_STAYS_ENDED);
-}
-
-#[test]
 fn without_counting_what_is_unanswered_a_release_closes_nothing_where_it_must() {
     let held = World { is_held: true, renewals: 1, ballots: &[1], ..World::timeless() };
-    fails_without(Protection::Unanswered, held, ENDED_STAYS_ENDED);
+    breaks(&without(Protection::Unanswered, held), ENDED_STAYS_ENDED);
 }
 
-#[test]
-fn without_asking_nodes_that_lack_a_lease_for_it_nodes_that_forget_in_turn_end_it() {
-    breaks(&World { joins: false, ..in_turn() }, KEPT);
-}
+broken! {
+    fn a_refused_take_that_leaves_a_trace_ends_a_lease_that_nobody_else_has();
+    without(Protection::RefusalFirst, in_turn()), KEPT;
 
-#[test]
-fn without_a_majority_two_believe_that_they_hold() {
-    fails_without(Protection::Majority, World::timed(), ONE_HOLDER);
-}
+    fn without_commits_a_later_holder_is_told_a_lower_token();
+    without(Protection::Commit, World::timeless()), IN_ORDER;
 
-#[test]
-fn without_the_rule_of_the_majority_for_validity_two_believe_that_they_hold() {
-    let held = World { is_held: true, delay: 0, ..World::timed() };
-    fails_without(Protection::Validity, held, ONE_HOLDER);
-}
+    fn without_a_counter_that_outlives_the_hold_a_later_holder_is_told_a_lower_token();
+    without(Protection::Counter, World::timeless()), IN_ORDER;
 
-#[test]
-fn without_a_quarantine_a_node_that_forgets_makes_two_holders() {
-    fails_without(Protection::Quarantine, World { crashes: 1, ..World::timed() }, ONE_HOLDER);
-}
+    fn without_the_memory_of_ended_attempts_a_late_take_is_granted_to_one();
+    without(Protection::Closed, World::timeless()), ENDED_STAYS_ENDED;
 
-#[test]
-fn without_a_quarantine_a_node_that_forgets_breaks_the_order_of_tokens() {
-    let held = World { is_held: true, crashes: 1, ..World::timed() };
-    fails_without(Protection::Quarantine, held, IN_ORDER);
-}
+    fn without_asking_nodes_that_lack_a_lease_for_it_nodes_that_forget_in_turn_end_it();
+    World { joins: false, ..in_turn() }, KEPT;
 
-#[test]
-fn what_is_taken_back_from_a_node_that_is_not_in_quarantine_proves_nothing() {
-    fails_without(Protection::ClaimInQuarantine, answered(), PROVEN);
-}
+    fn without_a_majority_two_believe_that_they_hold();
+    without(Protection::Majority, World::timed()), ONE_HOLDER;
 
-#[test]
-fn a_quarantine_shorter_than_the_longest_lease_makes_two_holders() {
-    fails_without(Protection::QuarantineLength, World { crashes: 1, ..World::timed() }, ONE_HOLDER);
+    fn without_the_rule_of_the_majority_for_validity_two_believe_that_they_hold();
+    without(Protection::Validity, World { is_held: true, delay: 0, ..World::timed() }), ONE_HOLDER;
+
+    fn without_a_quarantine_a_node_that_forgets_makes_two_holders();
+    without(Protection::Quarantine, World { crashes: 1, ..World::timed() }), ONE_HOLDER;
+
+    fn without_a_quarantine_a_node_that_forgets_breaks_the_order_of_tokens();
+    without(Protection::Quarantine, World { is_held: true, crashes: 1, ..World::timed() }),
+    IN_ORDER;
+
+    fn what_is_taken_back_from_a_node_that_is_not_in_quarantine_proves_nothing();
+    without(Protection::ClaimInQuarantine, answered()), PROVEN;
+
+    fn a_quarantine_shorter_than_the_longest_lease_makes_two_holders();
+    without(Protection::QuarantineLength, World { crashes: 1, ..World::timed() }), ONE_HOLDER;
 }

@@ -43,3 +43,15 @@ pub(crate) fn breaks(world: &impl World, property: &'static str) {
     let path = checker.assert_any_discovery(property);
     println!("{world:?}: {:?}", path.into_actions());
 }
+
+/// Tests, each of a world of which a property does not hold.
+macro_rules! broken {
+    ($(fn $test:ident(); $world:expr, $property:expr;)+) => {$(
+        #[test]
+        fn $test() {
+            breaks(&$world, $property);
+        }
+    )+};
+}
+
+pub(crate) use broken;
