@@ -1,16 +1,15 @@
-//! The attempt of a step and the time that passes, in random histories of a lock that is shared
-//! with other programs.
+//! The attempt of a step, and what is believed after it: for random histories of a lock that is
+//! shared with other programs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::{ClientId, HolderId, HolderInfo};
+use leasehold_core::{Action, ClientId, HolderId, HolderInfo, Reply, Take};
 use proptest::prelude::*;
 
 /// The attempt of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// A new attempt of this client.
     New(u8),
     /// An earlier attempt, counted back.
     Known(usize),
@@ -21,7 +20,6 @@ pub(crate) fn acquirer() -> impl Strategy<Value = Who> {
     prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
 }
 
-/// The attempts of one history.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     known: Vec<HolderId>,
@@ -45,7 +43,6 @@ impl Attempts {
     }
 }
 
-/// The holder information of an attempt.
 pub(crate) fn info(id: HolderId, pid: u32) -> HolderInfo {
     let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
     HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
@@ -67,4 +64,55 @@ pub(crate) const START_US: u64 = 2_500_000_000_123_457;
 /// A span in milliseconds, as scripts take it.
 pub(crate) fn millis(span: Duration) -> u64 {
     span.as_micros().div_ceil(1_000) as u64
+}
+
+/// An action of ours as it was played by the models.
+#[derive(Clone, Debug)]
+pub(crate) struct Played<L, M> {
+    /// The lock before the step, if another program has changed it.
+    pub(crate) before: Option<L>,
+    pub(crate) action: Action,
+    pub(crate) now_us: u64,
+    pub(crate) reply: Reply,
+    pub(crate) told: Vec<M>,
+    pub(crate) after: L,
+}
+
+impl<L, M> Played<L, M> {
+    /// Checks the reply to a copy of the action, before which nobody changed the lock.
+    pub(crate) fn check_copy(&self, again: &Reply) -> Result<(), String> {
+        match (&self.reply, again) {
+            (Reply::Granted(first), Reply::Granted(second)) if first.token != second.token => {
+                Err("a copy is granted something else".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records what a client of ours believes after the reply: a promise until this time in µs.
+    pub(crate) fn believe<P>(
+        &self,
+        ours: &mut BTreeMap<HolderId, P>,
+        promise: impl FnOnce(HolderId, u64) -> P,
+    ) {
+        let id = match (&self.action, self.action.holder()) {
+            (_, Some(id)) => id,
+            (Action::Revoke { id, .. }, None) => *id,
+            _ => return,
+        };
+        match &self.reply {
+            Reply::Granted(_) | Reply::Kept { .. } => {
+                let ttl = self.action.ttl().map_or(0, |ttl| ttl.as_micros() as u64);
+                ours.insert(id, promise(id, self.now_us + ttl));
+                if let Action::Take(Take { from: Some(from), .. }) = &self.action
+                    && *from != id
+                {
+                    ours.remove(from);
+                }
+            }
+            Reply::Ended(_) if matches!(self.action, Action::Revoke { force: false, .. }) => {}
+            Reply::Ended(true) | Reply::NotHeld => drop(ours.remove(&id)),
+            _ => {}
+        }
+    }
 }

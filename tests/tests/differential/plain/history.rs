@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 
 use super::lock::{self, Key, Revoked, Value};
-use crate::attempts::{Attempts, START_US, Who, info};
+use crate::attempts::{self, Attempts, START_US, Who, info};
 use crate::place::{Expected, INBOXES, Keys, revoked, string};
 
 /// A name as other programs may use it, without escapes.
@@ -67,17 +67,7 @@ pub(crate) enum Their {
     Take { lease_ms: u64 },
 }
 
-/// One step as it was played by the model.
-#[derive(Clone, Debug)]
-pub(crate) struct Played {
-    /// The key before the step, if another program has changed it.
-    before: Option<Option<Key>>,
-    action: Action,
-    now_us: u64,
-    reply: Reply,
-    message: Option<Revoked>,
-    after: Option<Key>,
-}
+pub(crate) type Played = attempts::Played<Option<Key>, Revoked>;
 
 #[derive(Default)]
 struct Player {
@@ -100,7 +90,6 @@ pub(crate) fn play(steps: &[Step]) -> Result<Vec<Played>, String> {
     Ok(player.played)
 }
 
-/// The expected effect of a step on the server.
 pub(crate) fn expected(played: &Played) -> Expected {
     let layout = Plain { prefix: INBOXES.to_owned() };
     let keys = |key: &Option<Key>| -> Keys {
@@ -113,7 +102,7 @@ pub(crate) fn expected(played: &Played) -> Expected {
         call: layout.act(&LockName::new(NAME).unwrap(), &played.action).unwrap(),
         now_us: played.now_us,
         reply: played.reply.clone(),
-        messages: played.message.iter().map(message).collect(),
+        messages: played.told.iter().map(message).collect(),
         after: keys(&played.after),
     }
 }
@@ -124,12 +113,9 @@ impl Player {
             Step::Again => {
                 let Some(last) = self.played.last().cloned() else { return Ok(()) };
                 let still_is_so = !self.is_changed;
-                let again = self.act(last.action)?;
-                if let (Reply::Granted(first), Reply::Granted(second)) = (last.reply, again)
-                    && still_is_so
-                    && first.token != second.token
-                {
-                    return Err("a copy is granted something else".to_owned());
+                let again = self.act(last.action.clone())?;
+                if still_is_so {
+                    last.check_copy(&again)?;
                 }
             }
             Step::Ours(who, verb) => {
@@ -181,42 +167,17 @@ impl Player {
         let before = self.key.clone();
         let mut step = lock::Step { key: &mut self.key, now_us: self.now_us, message: None };
         let reply = step.act(&action);
-        let message = step.message;
+        let told = step.message.into_iter().collect();
         let is_theirs = |key: &Key| matches!(key.value, Value::Theirs(_));
         if before.as_ref().is_some_and(is_theirs) && before != self.key {
             return Err(format!("ours changed what is not ours: {before:?}"));
         }
-        self.believe(&action, &reply);
-        let (now_us, ours) = (self.now_us, reply.clone());
         let before = std::mem::take(&mut self.is_changed).then_some(before);
-        let after = self.key.clone();
-        self.played.push(Played { before, action, now_us, reply, message, after });
-        Ok(ours)
-    }
-
-    /// Records what a client of ours believes after an answer.
-    fn believe(&mut self, action: &Action, reply: &Reply) {
-        let id = match action {
-            Action::Revoke { id, .. } => *id,
-            _ => match action.holder() {
-                Some(id) => id,
-                None => return,
-            },
-        };
-        match reply {
-            Reply::Granted(_) | Reply::Kept { .. } => {
-                let until_us = self.now_us + action.ttl().map_or(0, |ttl| ttl.as_micros() as u64);
-                self.ours.insert(id, until_us);
-                if let Action::Take(Take { from: Some(from), .. }) = action
-                    && *from != id
-                {
-                    self.ours.remove(from);
-                }
-            }
-            Reply::Ended(_) if matches!(action, Action::Revoke { force: false, .. }) => {}
-            Reply::Ended(true) | Reply::NotHeld => drop(self.ours.remove(&id)),
-            _ => {}
-        }
+        let (now_us, after) = (self.now_us, self.key.clone());
+        let played = Played { before, action, now_us, reply: reply.clone(), told, after };
+        played.believe(&mut self.ours, |_, until_us| until_us);
+        self.played.push(played);
+        Ok(reply)
     }
 
     fn theirs(&mut self, who: u8, verb: Their) {

@@ -106,7 +106,6 @@ impl Step<'_> {
         self.key.as_mut()?.hold_of(id)
     }
 
-    /// The state of an attempt's hold.
     fn state_of(&mut self, id: HolderId) -> Option<State> {
         self.hold_of(id).map(|(hold, _)| hold.state)
     }

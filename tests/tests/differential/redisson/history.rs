@@ -10,9 +10,8 @@ use leasehold_core::{
 
 use super::ours::{self, Told};
 use super::record::{self, Record, writer};
-use crate::attempts::{Attempts, START_US, Who, info};
+use crate::attempts::{self, Attempts, START_US, Who, info};
 
-/// One history.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// The index of the name.
@@ -64,17 +63,7 @@ pub(crate) enum Their {
 /// `lockWatchdogTimeout`, in ms.
 const WATCHDOG_MS: u64 = 30_000;
 
-/// One step as it was played by the models.
-#[derive(Clone, Debug)]
-pub(crate) struct Played {
-    /// The lock before the step, if another program has changed it.
-    pub(crate) before: Option<Record>,
-    pub(crate) action: Action,
-    pub(crate) now_us: u64,
-    pub(crate) reply: Reply,
-    pub(crate) told: Vec<Told>,
-    pub(crate) after: Record,
-}
+pub(crate) type Played = attempts::Played<Record, Told>;
 
 /// Until when a client believes that it holds, and whether alone.
 #[derive(Clone, Copy, Debug)]
@@ -110,12 +99,9 @@ impl Player {
             Step::Again => {
                 let Some(last) = self.played.last().cloned() else { return Ok(()) };
                 let still_is_so = !self.is_changed;
-                let again = self.act(history, last.action)?;
-                if let (Reply::Granted(first), Reply::Granted(second)) = (last.reply, again)
-                    && still_is_so
-                    && first.token != second.token
-                {
-                    return Err("a copy is granted something else".to_owned());
+                let again = self.act(history, last.action.clone())?;
+                if still_is_so {
+                    last.check_copy(&again)?;
                 }
             }
             Step::Ours(who, verb) => {
@@ -173,7 +159,11 @@ impl Player {
         let mut step = ours::Step { record: &mut self.record, now_us, fenced, told };
         let reply = step.act(&action);
         let told = step.told;
-        self.believe(&action, &reply);
+        let after = self.record.clone();
+        let played = Played { before, action, now_us, reply: reply.clone(), told, after };
+        let is_alone = |id| self.record.owners.contains_key(&writer(&ours::owner(id)));
+        let promise = |id, until_us| Promise { until_us, alone: is_alone(id) };
+        played.believe(&mut self.ours, promise);
         if let Reply::Granted(grant) = &reply
             && self.record.counter > counted
         {
@@ -188,33 +178,8 @@ impl Player {
                 return Err(format!("ours cut {owner} short: {promise:?} {:?}", self.record));
             }
         }
-        let (after, ours) = (self.record.clone(), reply.clone());
-        self.played.push(Played { before, action, now_us, reply, told, after });
-        Ok(ours)
-    }
-
-    /// Records what a client of ours believes after an answer.
-    fn believe(&mut self, action: &Action, reply: &Reply) {
-        let id = match (action, action.holder()) {
-            (_, Some(id)) => id,
-            (Action::Revoke { id, .. }, None) => *id,
-            _ => panic!("{action:?}"),
-        };
-        let alone = self.record.owners.contains_key(&writer(&ours::owner(id)));
-        match reply {
-            Reply::Granted(_) | Reply::Kept { .. } => {
-                let until_us = self.now_us + action.ttl().map_or(0, |ttl| ttl.as_micros() as u64);
-                self.ours.insert(id, Promise { until_us, alone });
-                if let Action::Take(Take { from: Some(from), .. }) = action
-                    && *from != id
-                {
-                    self.ours.remove(from);
-                }
-            }
-            Reply::Ended(_) if matches!(action, Action::Revoke { force: false, .. }) => {}
-            Reply::Ended(_) | Reply::NotHeld => drop(self.ours.remove(&id)),
-            _ => {}
-        }
+        self.played.push(played);
+        Ok(reply)
     }
 
     fn theirs(&mut self, history: &History, thread: u8, reads: bool, verb: Their) {

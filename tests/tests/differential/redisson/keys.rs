@@ -11,7 +11,6 @@ use crate::place::{Expected, INBOXES, Keys, revoked, string};
 /// The name of a lock, and its form in other names.
 const NAMES: [(&str, &str); 2] = [("a", "{a}"), ("b{c}", "b{c}")];
 
-/// The expected effect of a step on the server.
 pub(super) fn expected(history: &History, played: &Played) -> Expected {
     let (name, base) = NAMES[history.name];
     let layout = Redisson {
@@ -30,7 +29,6 @@ pub(super) fn expected(history: &History, played: &Played) -> Expected {
     }
 }
 
-/// Messages with their channels.
 fn messages(told: &Told, base: &str) -> Vec<(String, String)> {
     match told {
         Told::Free { wrote } => {

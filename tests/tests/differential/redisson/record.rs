@@ -25,14 +25,12 @@ pub(crate) struct Record {
     pub(crate) counter: u64,
 }
 
-/// A key of an entry or of a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) value: Value,
     pub(crate) end_ms: u64,
 }
 
-/// The value of such a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// Redisson's own value.
@@ -68,7 +66,6 @@ impl Value {
     }
 }
 
-/// A writer's field.
 pub(crate) fn writer(owner: &str) -> String {
     format!("{owner}:write")
 }
