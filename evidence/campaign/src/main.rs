@@ -56,94 +56,31 @@ fn bank_fenced_updates_of_overtaken_holders_are_never_committed() {
     }
 }
 
-#[test]
-fn clock_guards_keep_their_word_while_it_is_set_back_and_runs_badly() {
-    run(Topology::Clock);
+macro_rules! runs {
+    ($($topology:ident: fn $test:ident();)+) => {
+        $(#[test] fn $test() { run(Topology::$topology); })+
+    };
 }
 
-#[test]
-fn cluster_guards_keep_their_word_while_slots_move_and_nodes_hang() {
-    run(Topology::Cluster);
-}
-
-#[test]
-fn durable_guards_keep_their_word_while_it_is_killed_and_their_rights_are_taken() {
-    run(Topology::Durable);
-}
-
-#[test]
-fn file_guards_keep_their_word_while_processes_are_stopped_and_killed() {
-    run(Topology::File);
-}
-
-#[test]
-fn forgetful_tokens_grow_while_everything_is_forgotten_and_time_leaps() {
-    run(Topology::Forgetful);
-}
-
-#[test]
-fn memory_guards_keep_their_word_while_their_process_is_stopped() {
-    run(Topology::Memory);
-}
-
-#[test]
-fn plain_guards_keep_their_word_while_the_network_does_not() {
-    run(Topology::Plain);
-}
-
-#[test]
-fn postgres_guards_keep_their_word_while_it_is_killed_and_recovers() {
-    run(Topology::Postgres);
-}
-
-#[test]
-fn postgres_bouncer_guards_keep_their_word_while_it_pauses_and_is_killed() {
-    run(Topology::PostgresBouncer);
-}
-
-#[test]
-fn postgres_standby_guards_keep_their_word_while_it_takes_over() {
-    run(Topology::PostgresStandby);
-}
-
-#[test]
-fn quarantine_guards_keep_their_word_while_everything_is_forgotten() {
-    run(Topology::Quarantine);
-}
-
-#[test]
-fn quorum_guards_keep_their_word_while_nodes_hang_die_and_come_back_empty() {
-    run(Topology::Quorum);
-}
-
-#[test]
-fn redisson_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
-    run(Topology::Redisson);
-}
-
-#[test]
-fn replicas_all_guards_keep_their_word_while_a_replica_hangs() {
-    run(Topology::ReplicasAll);
-}
-
-#[test]
-fn replicas_one_guards_keep_their_word_while_the_replica_hangs() {
-    run(Topology::ReplicasOne);
-}
-
-#[test]
-fn sentinel_guards_keep_their_word_while_servers_hang_die_and_take_over() {
-    run(Topology::Sentinel);
-}
-
-#[test]
-fn server_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
-    run(Topology::Server);
-}
-
-#[test]
-fn sharded_guards_keep_their_word_while_nodes_forget_and_take_over() {
-    run(Topology::Sharded);
+runs! {
+    Clock: fn clock_guards_keep_their_word_while_it_is_set_back_and_runs_badly();
+    Cluster: fn cluster_guards_keep_their_word_while_slots_move_and_nodes_hang();
+    Durable: fn durable_guards_keep_their_word_while_it_is_killed_and_their_rights_are_taken();
+    File: fn file_guards_keep_their_word_while_processes_are_stopped_and_killed();
+    Forgetful: fn forgetful_tokens_grow_while_everything_is_forgotten_and_time_leaps();
+    Memory: fn memory_guards_keep_their_word_while_their_process_is_stopped();
+    Plain: fn plain_guards_keep_their_word_while_the_network_does_not();
+    Postgres: fn postgres_guards_keep_their_word_while_it_is_killed_and_recovers();
+    PostgresBouncer: fn postgres_bouncer_guards_keep_their_word_while_it_pauses_and_is_killed();
+    PostgresStandby: fn postgres_standby_guards_keep_their_word_while_it_takes_over();
+    Quarantine: fn quarantine_guards_keep_their_word_while_everything_is_forgotten();
+    Quorum: fn quorum_guards_keep_their_word_while_nodes_hang_die_and_come_back_empty();
+    Redisson: fn redisson_guards_keep_their_word_while_it_hangs_and_the_network_fails();
+    ReplicasAll: fn replicas_all_guards_keep_their_word_while_a_replica_hangs();
+    ReplicasOne: fn replicas_one_guards_keep_their_word_while_the_replica_hangs();
+    Sentinel: fn sentinel_guards_keep_their_word_while_servers_hang_die_and_take_over();
+    Server: fn server_guards_keep_their_word_while_it_hangs_and_the_network_fails();
+    Sharded: fn sharded_guards_keep_their_word_while_nodes_forget_and_take_over();
 }
 
 #[test]

@@ -65,7 +65,6 @@ impl Sequence {
 /// How long the quarantine of one server lasts: as long as the longest lease there.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(1);
 
-/// The permits of each semaphore.
 pub(crate) const PERMITS: u32 = 4;
 
 /// Values that are read and written, each under its own lock.
@@ -80,7 +79,6 @@ pub(crate) const ALL_NUMBERS: [Sequence; 3] =
 pub(crate) const LASTING_NUMBERS: [Sequence; 2] = [Sequence::Blocks, Sequence::Increasing];
 pub(crate) const CLOCKLESS_NUMBERS: [Sequence; 1] = [Sequence::Short];
 
-/// The prefix of all names.
 pub(crate) const PREFIX: &str = "campaign/";
 
 impl Plan {
@@ -103,6 +101,16 @@ impl Plan {
         numbers: &[],
     };
 
+    /// For protected values in a database: only updates, by many processes.
+    pub(crate) const UPDATES: Self = Self {
+        processes: 9,
+        clients: 1,
+        tasks: 1,
+        updates: 100,
+        ttls: [Duration::from_secs(1); 3],
+        ..Self::QUICK
+    };
+
     /// For stores of which a part is sometimes away, for longer than a short lease. There are few
     /// names, and leases are held long, so that each name has waiters in every client.
     pub(crate) const SLOW: Self = Self {
@@ -120,16 +128,6 @@ impl Plan {
         semaphores: Self::QUICK.semaphores,
         lingering: 5,
         ..Self::SLOW
-    };
-
-    /// For protected values in a database: only updates, by many processes.
-    pub(crate) const UPDATES: Self = Self {
-        processes: 9,
-        clients: 1,
-        tasks: 1,
-        updates: 100,
-        ttls: [Duration::from_secs(1); 3],
-        ..Self::QUICK
     };
 
     /// The same for stores that forget nothing acknowledged.
@@ -158,7 +156,6 @@ impl Plan {
         format!("{PREFIX}r{number}")
     }
 
-    /// The longest lease.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.ttls[2]
     }
