@@ -1,5 +1,5 @@
-//! One name that all clients want: each waiter is a separate client with its own connections, and
-//! leaves the critical section immediately.
+//! One name that all want: each waiter is a separate client with its own connections, or all are
+//! tasks of one client. They leave the critical section immediately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,16 @@ use crate::measure::{Times, jain, number, span};
 use crate::outcome::Outcome;
 use crate::server::{self, Done, Work};
 
-/// The kind of the waiters, and their number.
-const ROWS: [(Kind, usize); 6] = [
-    (Kind::Leasehold, 2),
-    (Kind::Leasehold, 16),
-    (Kind::Leasehold, 128),
-    (Kind::Leasehold, 1024),
-    (Kind::Rslock, 2),
-    (Kind::Rslock, 16),
+/// The kind of the waiters, their clients, and the tasks of each.
+const ROWS: [(Kind, usize, usize); 8] = [
+    (Kind::Leasehold, 2, 1),
+    (Kind::Leasehold, 16, 1),
+    (Kind::Leasehold, 128, 1),
+    (Kind::Leasehold, 1024, 1),
+    (Kind::Rslock, 2, 1),
+    (Kind::Rslock, 16, 1),
+    (Kind::Dropped, 1, 16),
+    (Kind::Dropped, 1, 128),
 ];
 
 /// How long one row is measured.
@@ -38,23 +40,26 @@ pub(crate) async fn run() -> Outcome {
         "Contended: one name, empty critical section (a round trip takes {})",
         span(round_trip)
     );
-    let heads = " | waiters | hand-overs/s | × round trip | median wait | p99 | longest | \
-         longest ÷ median | Jain | server µs";
+    let heads = " | clients | tasks | hand-overs/s | × round trip | median wait | p99 | longest | \
+         longest ÷ median | machine's longest stall | Jain | server µs";
     let heads: Vec<&str> = heads.split(" | ").collect();
     let mut table = Table::new(&title, &heads);
-    for (kind, waiters) in ROWS {
-        let row = contend(&server, kind, waiters).await?;
+    for (kind, clients, tasks) in ROWS {
+        let stall = longest_stall().await?;
+        let row = contend(&server, kind, clients, tasks).await?;
         let rate = row.waits.count() as f64 / row.took.as_secs_f64();
         let (median, longest) = (row.waits.median(), row.waits.longest());
         table.row([
             kind.name().to_owned(),
-            waiters.to_string(),
+            clients.to_string(),
+            tasks.to_string(),
             number(rate),
             format!("{:.2}", rate * round_trip.as_secs_f64()),
             span(median),
             span(row.waits.quantile(0.99)),
             span(longest),
             number(longest.as_secs_f64() / median.as_secs_f64()),
+            span(stall),
             format!("{:.4}", jain(&row.turns)),
             number(row.done.cpu.as_secs_f64() * 1e6 / row.waits.count() as f64),
         ]);
@@ -72,13 +77,16 @@ struct Row {
     done: Done,
 }
 
-/// Lets a number of clients wait for one name, and asks the server for the cost.
-async fn contend(server: &RedisServer, kind: Kind, waiters: usize) -> Outcome<Row> {
-    let name: Arc<str> = format!("contended/{}/{waiters}", kind.name()).into();
-    let (ready, over) = (Arc::new(Barrier::new(waiters + 1)), Arc::new(AtomicBool::new(false)));
-    let mut running = JoinSet::new();
-    for _ in 0..waiters {
-        let contender = kind.connect(&server.url()).await?;
+/// Lets the tasks of a number of clients wait for one name, and asks the server for the cost.
+async fn contend(server: &RedisServer, kind: Kind, clients: usize, tasks: usize) -> Outcome<Row> {
+    let name: Arc<str> = format!("contended/{}/{clients}/{tasks}", kind.name()).into();
+    let ready = Arc::new(Barrier::new(clients * tasks + 1));
+    let (over, mut running) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+    let mut contenders = Vec::new();
+    for _ in 0..clients {
+        contenders.extend(vec![kind.connect(&server.url()).await?; tasks]);
+    }
+    for contender in contenders {
         let (name, ready, over) = (Arc::clone(&name), Arc::clone(&ready), Arc::clone(&over));
         running.spawn(async move {
             // Connections and inboxes are opened before the clock starts.
@@ -120,6 +128,25 @@ async fn wait_in_turns(
         turns.push((entered, entered - asked));
     }
     turns
+}
+
+/// The longest that a thread stood still during a turn, of one thread for each processor that only
+/// reads the clock.
+async fn longest_stall() -> Outcome<Duration> {
+    let mut reading = JoinSet::new();
+    for _ in 0..std::thread::available_parallelism()?.get() {
+        reading.spawn_blocking(|| {
+            let begin = Instant::now();
+            let (mut last, mut longest) = (begin, Duration::ZERO);
+            while last - begin < TURN {
+                let now = Instant::now();
+                longest = longest.max(now - last);
+                last = now;
+            }
+            longest
+        });
+    }
+    Ok(reading.join_all().await.into_iter().max().unwrap_or_default())
 }
 
 /// The median time of a PING over a connection of the same driver, alone.

@@ -1,4 +1,4 @@
-//! Three ways to take a lock on Redis and to release it.
+//! Ways to take a lock on Redis and to release it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +22,8 @@ const COMPARE_AND_DELETE: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Leasehold,
+    /// The guard is dropped instead of released.
+    Dropped,
     Raw,
     Rslock,
 }
@@ -30,25 +32,27 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) enum Contender {
     Leasehold(Client),
+    Dropped(Client),
     Raw(MultiplexedConnection, Script),
     Rslock(LockManager),
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Leasehold, Self::Raw, Self::Rslock];
+    pub(crate) const ALL: [Self; 4] = [Self::Leasehold, Self::Dropped, Self::Raw, Self::Rslock];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Leasehold => "leasehold",
+            Self::Dropped => "leasehold, guard dropped",
             Self::Raw => "raw scripts",
             Self::Rslock => "rslock",
         }
     }
 
-    /// Connects to a server.
     pub(crate) async fn connect(self, url: &str) -> Outcome<Contender> {
         Ok(match self {
             Self::Leasehold => Contender::Leasehold(Client::connect(url).await?),
+            Self::Dropped => Contender::Dropped(Client::connect(url).await?),
             Self::Raw => {
                 let client = redis::Client::open(url)?;
                 let connection = client.get_multiplexed_async_connection().await?;
@@ -70,6 +74,10 @@ impl Contender {
                 let guard = client.mutex(name).ttl(TTL).acquire().await?;
                 entered();
                 guard.release().await?;
+            }
+            Self::Dropped(client) => {
+                let _guard = client.mutex(name).ttl(TTL).acquire().await?;
+                entered();
             }
             Self::Raw(connection, compare_and_delete) => {
                 // A number instead of random bytes costs the server the same, and the client less.

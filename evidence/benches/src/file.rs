@@ -23,7 +23,6 @@ pub(crate) const WAIT: &str = "wait-until-killed";
 const PAIRS: usize = 3_000;
 const COMMANDS: usize = 100;
 
-/// Samples of a hand-over.
 const HAND_OVERS: usize = 300;
 
 /// The time after which a started waiter has certainly begun to wait.

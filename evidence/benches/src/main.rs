@@ -88,7 +88,7 @@ async fn one(name: &str) -> Outcome {
         "file" => file::run().await,
         "held" => scale::run_held().await,
         "idle" => scale::run_idle().await,
-        "line" => line::run().await,
+        "line" => line::run(),
         "peers" => peers::run(),
         "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Sorted times.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     sorted: Vec<Duration>,
@@ -64,7 +63,6 @@ fn digits(time: Duration) -> usize {
     }
 }
 
-/// A number without meaningless digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0..10.0 => format!("{value:.2}"),

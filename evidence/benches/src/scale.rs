@@ -12,10 +12,8 @@ use crate::outcome::Outcome;
 use crate::process;
 use crate::server::{self, Done, Work};
 
-/// How many leases or waiters.
 const MANY: usize = 10_000;
 
-/// How many clients that are not used.
 const CLIENTS: usize = 1_000;
 
 /// How many are requested at the same time: few, so that requests take little memory.
@@ -33,7 +31,6 @@ pub(crate) async fn run_held() -> Outcome {
     Ok(())
 }
 
-/// Prints the cost of waiting for one name.
 pub(crate) async fn run_waiters() -> Outcome {
     print("waiters on one name", &waiters().await?);
     Ok(())
@@ -78,7 +75,6 @@ pub(crate) async fn run_idle() -> Outcome {
     Ok(())
 }
 
-/// The cost of a crowd.
 struct Cost {
     /// The bytes of this process that the crowd took, and the server's bytes.
     client_bytes: u64,

@@ -29,7 +29,6 @@ pub(crate) struct Work {
 /// The work between two moments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// Scripts that clients called.
     pub(crate) scripts: u64,
     /// Commands of all kinds, also those that scripts call.
     pub(crate) commands: u64,
@@ -56,7 +55,6 @@ impl Work {
         })
     }
 
-    /// The work since then.
     pub(crate) fn since(self, then: Self) -> Done {
         Done {
             scripts: self.scripts - then.scripts,

@@ -3,10 +3,9 @@
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
 
-use leasehold::Client;
 use tokio::task::JoinSet;
 
-use crate::contender::{Contender, Kind};
+use crate::contender::Kind;
 use crate::outcome::Outcome;
 use crate::peers::histogram::Histogram;
 use crate::peers::report::Report;
@@ -15,53 +14,21 @@ use crate::process;
 /// The hidden task that runs as such a program.
 pub(crate) const PEER: &str = "peer";
 
-/// Leasehold with guards that are dropped instead of released.
-const DROPPED: &str = "leasehold-dropped";
-
-#[derive(Clone)]
-enum Lock {
-    Released(Contender),
-    Dropped(Client),
-}
-
-impl Lock {
-    async fn connect(lock: &str, url: &str) -> Outcome<Self> {
-        let kind = match lock {
-            "leasehold" => Kind::Leasehold,
-            "raw" => Kind::Raw,
-            "rslock" => Kind::Rslock,
-            DROPPED => return Ok(Self::Dropped(Client::connect(url).await?)),
-            _ => return Err(format!("no lock {lock:?}").into()),
-        };
-        Ok(Self::Released(kind.connect(url).await?))
-    }
-
-    /// Takes and releases a lock. Returns how long taking it took.
-    async fn pair(&self, name: &str) -> Outcome<Duration> {
-        let asked = Instant::now();
-        let mut waited = Duration::ZERO;
-        match self {
-            Self::Released(contender) => {
-                contender.pair(name, || waited = asked.elapsed()).await?;
-            }
-            Self::Dropped(client) => {
-                let guard = client.mutex(name).acquire().await?;
-                waited = asked.elapsed();
-                drop(guard);
-            }
-        }
-        Ok(waited)
-    }
-}
-
 /// The arguments are those of every program of a peer.
 pub(crate) async fn run(arguments: &[&str]) -> Outcome {
     let [lock, port, mode, tasks, seconds, prefix] = arguments else {
         return Err("usage: peer LOCK PORT MODE TASKS SECONDS PREFIX".into());
     };
     let (tasks, turn) = (tasks.parse()?, Duration::from_secs(seconds.parse()?));
-    let lock = Lock::connect(lock, &format!("redis://127.0.0.1:{port}")).await?;
-    lock.pair(&format!("{prefix}-warm-{}", std::process::id())).await?;
+    let kind = match *lock {
+        "leasehold" => Kind::Leasehold,
+        "leasehold-dropped" => Kind::Dropped,
+        "raw" => Kind::Raw,
+        "rslock" => Kind::Rslock,
+        _ => return Err(format!("no lock {lock:?}").into()),
+    };
+    let lock = kind.connect(&format!("redis://127.0.0.1:{port}")).await?;
+    lock.pair(&format!("{prefix}-warm-{}", std::process::id()), || ()).await?;
     println!("ready");
     std::io::stdin().lock().read_line(&mut String::new())?;
     let begin = Instant::now();
@@ -75,7 +42,8 @@ pub(crate) async fn run(arguments: &[&str]) -> Outcome {
         running.spawn(async move {
             let (mut entries, mut waits, mut longest) = (0, Histogram::default(), Duration::ZERO);
             while begin.elapsed() < turn {
-                let waited = lock.pair(&name).await?;
+                let (asked, mut waited) = (Instant::now(), Duration::ZERO);
+                lock.pair(&name, || waited = asked.elapsed()).await?;
                 waits.add(waited);
                 longest = longest.max(waited);
                 entries += 1;

@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use crate::outcome::Outcome;
 use crate::peers::ours;
 
-/// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Language {
     Rust,

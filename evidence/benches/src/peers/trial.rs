@@ -17,7 +17,6 @@ use crate::server::{self, Done, Work};
 /// sleep for the rest of a lease may exceed that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The results of all processes of a trial together.
 #[derive(Debug)]
 pub(super) struct Trial {
     entries: Vec<Vec<usize>>,

@@ -57,7 +57,6 @@ impl Kind {
         }
     }
 
-    /// Connects to a server.
     pub(super) async fn connect(self, place: &Place, tasks: usize) -> Outcome<Contender> {
         let (table, acquire, release) = match self {
             Self::Leasehold | Self::LeaseholdReader => {
