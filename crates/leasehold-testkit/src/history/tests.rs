@@ -45,30 +45,124 @@ fn sound() -> History {
     }
 }
 
-/// The violations of a sound history that was changed.
-fn found(change: impl FnOnce(&mut History)) -> Vec<Violation> {
-    let mut history = sound();
-    change(&mut history);
-    history.violations(ms(50)).into_iter().collect()
+fn overlap(h: &mut History) {
+    hold(&mut h.calls[0]).left = ms(101);
 }
 
-#[test]
-fn nothing_is_found_in_a_sound_history() {
-    assert_eq!(found(|_| ()), []);
+fn share(h: &mut History, mode: Mode) {
+    overlap(h);
+    h.calls.iter_mut().for_each(|call| call.mode = mode);
 }
 
-#[test]
-fn a_token_that_is_given_out_twice_is_found() {
-    assert_eq!(found(|h| hold(&mut h.calls[1]).token = token(1)), [Violation::TokenTwice]);
+fn give_up(h: &mut History, id: HolderId, at: u64) {
+    let outcome = Outcome::GaveUp { at: ms(at) };
+    h.calls.push(Call { id, outcome, ..h.calls[0].clone() });
 }
 
+/// The first two calls are of one attempt, and the lease was passed on to the second of them.
+fn pass_on(h: &mut History) {
+    let next = FencingToken::from_number(token(1).get() + 1).unwrap();
+    h.calls.truncate(2);
+    h.calls[1].id = id(1);
+    hold(&mut h.calls[1]).token = next;
+    h.accepted = vec![token(1), next];
+}
+
+fn told(kind: StoreErrorKind) -> Error {
+    Error::Store(StoreError::new(kind, "no"))
+}
+
+type Case = (&'static str, fn(&mut History), Option<Violation>);
+
+/// What is done to a sound history, and the violation that is then found.
+const CASES: [Case; 22] = [
+    ("nothing", |_| (), None),
+    ("a token twice", |h| hold(&mut h.calls[1]).token = token(1), Some(Violation::TokenTwice)),
+    (
+        "a token lower than one granted before it was asked for",
+        |h| {
+            hold(&mut h.calls[0]).token = token(9);
+            h.calls[2].asked = ms(150);
+        },
+        Some(Violation::TokenOrder),
+    ),
+    ("a lower token accepted", |h| h.accepted.push(token(1)), Some(Violation::WriteOrder)),
+    ("two holders at once", overlap, Some(Violation::Overlap)),
+    (
+        "the first of two had been told",
+        |h| {
+            overlap(h);
+            let hold = hold(&mut h.calls[0]);
+            (hold.valid_until, hold.was_told) = (ms(100), true);
+        },
+        None,
+    ),
+    ("two readers at once", |h| share(h, Mode::Shared), None),
+    (
+        "a writer before a reader",
+        |h| {
+            share(h, Mode::Shared);
+            h.calls[0].mode = Mode::Exclusive;
+        },
+        Some(Violation::Excess),
+    ),
+    (
+        "a reader before a writer",
+        |h| {
+            share(h, Mode::Shared);
+            h.calls[1].mode = Mode::Exclusive;
+        },
+        Some(Violation::Excess),
+    ),
+    (
+        "four permits of three",
+        |h| share(h, Mode::Permits { count: 2, capacity: 3 }),
+        Some(Violation::Excess),
+    ),
+    ("four permits of four", |h| share(h, Mode::Permits { count: 2, capacity: 4 }), None),
+    ("something is left", |h| h.remains.push("lh:a".into()), Some(Violation::Remains)),
+    ("an error that may pass", |h| h.errors.push(told(StoreErrorKind::Timeout)), None),
+    (
+        "an error that no passing fault explains",
+        |h| h.errors.push(told(StoreErrorKind::Corrupt)),
+        Some(Violation::WrongError),
+    ),
+    (
+        "work after its validity",
+        |h| hold(&mut h.calls[0]).valid_until = ms(99),
+        Some(Violation::UntoldLoss),
+    ),
+    (
+        "work after its validity that was told",
+        |h| {
+            let hold = hold(&mut h.calls[0]);
+            (hold.valid_until, hold.was_told) = (ms(99), true);
+        },
+        None,
+    ),
+    ("given up, and held", |h| give_up(h, id(1), 50), Some(Violation::GivenUpYetHeld)),
+    ("idle for long", |h| hold(&mut h.calls[2]).entered = ms(251), Some(Violation::LostWakeUp)),
+    (
+        "idle for long, and nobody waits",
+        |h| {
+            hold(&mut h.calls[2]).entered = ms(251);
+            h.calls[2].asked = ms(240);
+        },
+        None,
+    ),
+    ("idle until one gives up", |h| give_up(h, id(9), 400), Some(Violation::LostWakeUp)),
+    ("an attempt with two tokens", |h| h.calls[2].id = id(1), Some(Violation::AttemptTwice)),
+    ("an attempt that was passed on", pass_on, None),
+];
+
 #[test]
-fn a_token_lower_than_one_granted_before_it_was_asked_for_is_found() {
-    let change = |h: &mut History| {
-        hold(&mut h.calls[0]).token = token(9);
-        h.calls[2].asked = ms(150);
-    };
-    assert_eq!(found(change), [Violation::TokenOrder]);
+fn each_kind_of_violation_is_found_and_nothing_in_a_sound_history() {
+    for (what, change, expected) in CASES {
+        let mut history = sound();
+        change(&mut history);
+        let found = history.violations(ms(50));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), Vec::from_iter(expected), "{what}");
+    }
 }
 
 #[test]
@@ -82,124 +176,4 @@ fn of_a_forgetful_store_grants_must_be_in_order_and_not_what_is_passed_on() {
         assert_eq!(history.violations(ms(50)), [Violation::TokenOrder].into());
         assert!(history.violations_if_forgotten(ms(50)).into_iter().eq(found));
     }
-}
-
-#[test]
-fn a_lower_token_that_is_accepted_after_a_higher_one_is_found() {
-    assert_eq!(found(|h| h.accepted.push(token(1))), [Violation::WriteOrder]);
-}
-
-fn overlap(h: &mut History) {
-    hold(&mut h.calls[0]).left = ms(101);
-}
-
-#[test]
-fn two_holders_at_once_are_found_as_far_as_both_could_rely_on_it() {
-    assert_eq!(found(overlap), [Violation::Overlap]);
-    let told = |h: &mut History| {
-        overlap(h);
-        let hold = hold(&mut h.calls[0]);
-        (hold.valid_until, hold.was_told) = (ms(100), true);
-    };
-    assert_eq!(found(told), [], "the first had been told");
-}
-
-#[test]
-fn readers_hold_at_once_and_a_writer_among_them_is_found() {
-    let readers = |h: &mut History| {
-        overlap(h);
-        h.calls.iter_mut().for_each(|call| call.mode = Mode::Shared);
-    };
-    assert_eq!(found(readers), []);
-    for writer in 0..2 {
-        let writer = |h: &mut History| {
-            readers(h);
-            h.calls[writer].mode = Mode::Exclusive;
-        };
-        assert_eq!(found(writer), [Violation::Excess]);
-    }
-}
-
-#[test]
-fn more_permits_than_there_are_are_found() {
-    let permits = |capacity| {
-        move |h: &mut History| {
-            overlap(h);
-            let two = Mode::Permits { count: 2, capacity };
-            h.calls.iter_mut().for_each(|call| call.mode = two);
-        }
-    };
-    assert_eq!(found(permits(3)), [Violation::Excess]);
-    assert_eq!(found(permits(4)), []);
-}
-
-#[test]
-fn what_is_left_behind_is_found() {
-    assert_eq!(found(|h| h.remains.push("lh:a".into())), [Violation::Remains]);
-}
-
-#[test]
-fn an_error_that_no_passing_fault_explains_is_found() {
-    let told =
-        |kind| move |h: &mut History| h.errors.push(Error::Store(StoreError::new(kind, "no")));
-    assert_eq!(found(told(StoreErrorKind::Timeout)), []);
-    assert_eq!(found(told(StoreErrorKind::Corrupt)), [Violation::WrongError]);
-}
-
-#[test]
-fn work_after_its_validity_is_found_unless_it_was_told() {
-    let late = |h: &mut History| hold(&mut h.calls[0]).valid_until = ms(99);
-    assert_eq!(found(late), [Violation::UntoldLoss]);
-    let told = |h: &mut History| {
-        late(h);
-        hold(&mut h.calls[0]).was_told = true;
-    };
-    assert_eq!(found(told), []);
-}
-
-#[test]
-fn an_attempt_that_was_given_up_and_holds_is_found() {
-    let change = |h: &mut History| {
-        let outcome = Outcome::GaveUp { at: ms(50) };
-        h.calls.push(Call { outcome, ..h.calls[0].clone() });
-    };
-    assert_eq!(found(change), [Violation::GivenUpYetHeld]);
-}
-
-#[test]
-fn a_lock_that_stays_free_though_somebody_waits_is_found() {
-    let change = |h: &mut History| {
-        hold(&mut h.calls[2]).entered = ms(251);
-    };
-    assert_eq!(found(change), [Violation::LostWakeUp]);
-    let nobody_waits = |h: &mut History| {
-        change(h);
-        h.calls[2].asked = ms(240);
-    };
-    assert_eq!(found(nobody_waits), []);
-    let gave_up = |h: &mut History| {
-        let outcome = Outcome::GaveUp { at: ms(400) };
-        h.calls.push(Call { id: id(9), outcome, ..h.calls[0].clone() });
-    };
-    assert_eq!(found(gave_up), [Violation::LostWakeUp], "if it waited until then");
-}
-
-#[test]
-fn an_attempt_with_tokens_of_two_grants_is_found() {
-    let change = |h: &mut History| {
-        h.calls[2].id = id(1);
-    };
-    assert_eq!(found(change), [Violation::AttemptTwice]);
-    let passed_on = |h: &mut History| {
-        let Outcome::Held(first) = &h.calls[0].outcome else { panic!("it holds") };
-        let next = FencingToken::from_number(first.token.get() + 1).unwrap();
-        let (accepted, id) = (first.token, h.calls[0].id);
-        h.calls.truncate(2);
-        h.calls[1].id = id;
-        if let Outcome::Held(second) = &mut h.calls[1].outcome {
-            h.accepted = vec![accepted, next];
-            second.token = next;
-        }
-    };
-    assert_eq!(found(passed_on), [], "inside of a client");
 }
