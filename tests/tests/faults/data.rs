@@ -14,7 +14,6 @@ use crate::scene::{
     LONG, NAME, PATIENCE, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
 };
 
-/// The kind of a refusal of the store.
 #[track_caller]
 fn kind<T: std::fmt::Debug>(refused: Result<T, Error>) -> StoreErrorKind {
     match refused {
@@ -141,6 +140,7 @@ async fn k5_the_least_privileged_user_needs_nothing_more_under_contention() {
     let client = connect(&server.holder_url()).await;
     let reader = client.rwlock("r").read().acquire().await.unwrap();
     let permit = client.semaphore("s", 3).permits(2).acquire().await.unwrap();
+    assert_eq!(client.admin().inspect("r").await.unwrap().holders.len(), 1);
     reader.release().await.unwrap();
     permit.release().await.unwrap();
     client.close().await.unwrap();

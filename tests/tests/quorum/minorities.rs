@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::{acquiring, soon};
+use leasehold_testkit::harness::soon;
 use leasehold_testkit::must;
 
 use crate::fleet::{Fleet, name};
@@ -146,19 +146,4 @@ async fn h2_a_majority_that_is_down_at_the_start_is_said_in_words() {
         }
         other => panic!("{other:?}"),
     }
-}
-
-/// A waiter rides out the outage.
-#[tokio::test]
-async fn h2_a_waiter_is_served_once_a_majority_is_back() {
-    use leasehold_testkit::Data;
-    let mut fleet = Fleet::start(3);
-    let client = fleet.client().await;
-    drop(must(client.mutex("warm").try_acquire().await));
-    must(fleet.servers[0].kill9());
-    must(fleet.servers[1].kill9());
-    let waiting = acquiring(client.mutex("patient"));
-    must(fleet.servers[1].restart(Data::Dropped));
-    let guard = must(must(soon(waiting).await));
-    must(guard.release().await);
 }

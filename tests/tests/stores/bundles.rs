@@ -129,6 +129,7 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
                     let error = outcome.unwrap_err();
                     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
                     assert!(!error.may_have_executed(), "{error}");
+                    assert!(!error.to_string().contains('\n'), "{error}");
                 }
                 _ => assert!(matches!(
                     outcome.unwrap().reply,
@@ -138,6 +139,7 @@ async fn a_record_that_is_damaged_concerns_nobody_but_who_asks_for_it() {
         }
     }
     assert_eq!(server.command::<String>("GET lh:{name/7}").unwrap(), "theirs");
+    assert_eq!(server.command::<i64>("TTL lh:{name/9}").unwrap(), -1);
 }
 
 #[tokio::test]

@@ -12,14 +12,6 @@ use super::store::{
 };
 
 #[test]
-fn a_name_that_nobody_awaits_leaves_nothing_behind() {
-    let mut store = Store::new();
-    assert!(is_granted(&store.take(1, Mode::Exclusive)));
-    assert!(store.end(1).is_empty());
-    assert_eq!(store.record, Record::default());
-}
-
-#[test]
 fn one_command_and_the_script_take_a_free_name_alike() {
     let (mut one, mut other) = (Store::new(), Store::new());
     let now = one.now();

@@ -65,8 +65,8 @@ async fn a_database_of_each_release_is_used_on_or_refused_by_its_version() {
         let place = Place::new();
         Connection::open(place.path()).unwrap().execute_batch(&sql).unwrap();
         if !sql.contains(&format!("user_version = {};", schema::VERSION)) {
-            let Error::Store(error) = place.refusal() else { panic!("{}", file.display()) };
-            assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
+            let error = place.refusal();
+            assert_eq!(error.kind(), StoreErrorKind::Version, "{}: {error}", file.display());
             continue;
         }
         // The holder releases, and the waiter is next.

@@ -28,10 +28,12 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
             panic!("{version}: {renewed:?}")
         };
         let expected = match version {
-            1 => Refusal::Damaged,
-            found => Refusal::Version { found },
+            1 => (Refusal::Damaged, StoreErrorKind::Corrupt),
+            found => (Refusal::Version { found }, StoreErrorKind::Version),
         };
-        assert_eq!(refusal, expected);
+        let error = failure(&store, "b", release(ALICE, 2)).await;
+        assert_eq!((refusal, error.kind()), expected);
+        assert!(!error.may_have_executed());
     }
 
     let list = Operation::List { prefix: String::new(), after: None, keys: 9 };

@@ -14,11 +14,6 @@ fn remove(place: &Place, suffixes: &[&str]) {
     }
 }
 
-fn kind(error: &Error) -> StoreErrorKind {
-    let Error::Store(error) = error else { panic!("{error}") };
-    error.kind()
-}
-
 #[tokio::test]
 async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody() {
     let ways: [&[&str]; 5] = [
@@ -36,7 +31,7 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         // A newcomer neither joins the remaining files nor creates new ones while others rely on
         // their leases.
         let refused = place.refusal();
-        assert_eq!(kind(&refused), StoreErrorKind::Corrupt, "{way:?}: {refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Corrupt, "{way:?}: {refused}");
         assert!(refused.to_string().contains("start again"), "{way:?}: {refused}");
         let error = failure(&store, "a", release(ALICE, 1)).await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
@@ -57,7 +52,7 @@ async fn a_database_that_was_put_in_the_place_of_another_is_not_joined_while_tha
     let store = place.open();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     fs::rename(other.path(), place.path()).unwrap();
-    assert_eq!(kind(&place.refusal()), StoreErrorKind::Corrupt);
+    assert_eq!(place.refusal().kind(), StoreErrorKind::Corrupt);
     let error = failure(&store, "a", Action::Look { limit: 1 }).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     drop(store);
@@ -87,8 +82,8 @@ async fn another_boot_id_is_no_restart_while_somebody_is_there() {
     let store = place.open();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     let other = || File::with_clock(place.path(), place.clock.clone(), "second".into());
-    let refused = other().unwrap_err();
-    assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+    let refused = of_store(other());
+    assert_eq!(refused.kind(), StoreErrorKind::Unsupported, "{refused}");
     assert!(refused.to_string().contains("another boot id"), "{refused}");
     drop(store);
     token(on(&other().unwrap(), "a", acquire(BOB, 1, false)).await);
@@ -101,8 +96,8 @@ async fn a_hard_link_to_a_database_is_refused() {
     let link = place.directory.path().join("link.db");
     fs::hard_link(place.path(), &link).unwrap();
     for path in [place.path(), link.clone()] {
-        let refused = File::open(path).unwrap_err();
-        assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+        let refused = of_store(File::open(path));
+        assert_eq!(refused.kind(), StoreErrorKind::Unsupported, "{refused}");
         assert!(refused.to_string().contains("hard links"), "{refused}");
     }
     // Processes that have the database open go on: nobody else can open it by the other name.
@@ -115,8 +110,8 @@ async fn a_hard_link_to_a_database_is_refused() {
 fn a_name_that_is_too_long_for_the_files_beside_it_is_refused_and_leaves_nothing() {
     let place = Place::new();
     for length in [250, 256] {
-        let refused = File::open(place.directory.path().join("f".repeat(length))).unwrap_err();
-        assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
+        let refused = of_store(File::open(place.directory.path().join("f".repeat(length))));
+        assert_eq!(refused.kind(), StoreErrorKind::Unsupported, "{refused}");
         assert!(refused.to_string().contains("name a shorter path"), "{refused}");
     }
     assert_eq!(fs::read_dir(place.directory.path()).unwrap().count(), 0);
@@ -162,7 +157,7 @@ fn a_directory_of_another_user_beside_the_database_is_refused() {
     fs::set_permissions(&side, fs::Permissions::from_mode(0o777)).unwrap();
     chown(&side, Some(NOBODY), Some(NOBODY)).unwrap();
     let refused = place.refusal();
-    assert_eq!(kind(&refused), StoreErrorKind::Denied, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::Denied, "{refused}");
     assert!(refused.to_string().contains("belongs to user 65534"), "{refused}");
     assert!(refused.to_string().contains("remove it"), "{refused}");
     fs::remove_dir(&side).unwrap();
@@ -186,7 +181,7 @@ fn a_directory_beside_the_database_in_which_others_may_write_is_refused() {
     for mode in [0o777, 0o770] {
         fs::set_permissions(&side, fs::Permissions::from_mode(mode)).unwrap();
         let refused = place.refusal();
-        assert_eq!(kind(&refused), StoreErrorKind::Denied, "{mode:o}: {refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Denied, "{mode:o}: {refused}");
         assert!(refused.to_string().contains("may be written by users who may not"), "{refused}");
     }
     fs::set_permissions(&side, fs::Permissions::from_mode(0o700)).unwrap();

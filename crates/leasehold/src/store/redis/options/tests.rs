@@ -147,24 +147,6 @@ fn each_wrong_part_is_named() {
 }
 
 #[test]
-fn a_password_that_was_not_escaped_is_never_shown() {
-    let urls = "redis://bob:hunter/2@h redis://bob:hunter@2@h redis://bob:hunter#2@h \
-        redis://bob:hunter?2@h redis://bob:hunter%2@h redis:bob:hunter@h redis:/bob:hunter@h \
-        redis//bob:hunter@h redis:bob:hunter://2@h redis://hunter@h redis://bob:hunter \
-        redis://bob:1/hunter redis://bob:hunter/2 redis://bob:1?hunter redis://[::1]hunter:1 \
-        redis+unix://bob:hunter/run/a.sock redis+sentinel://hunter@a/main \
-        redis+sentinel://a/main?sentinel_user=hunter redis+quorum://bob:hunter@a,bob:hunter@b";
-    for url in urls.split(' ') {
-        let why = parse(url).unwrap_err();
-        assert!(!why.contains("hunter"), "{why}");
-    }
-    for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
-        let options = RedisOptions::read(url, Some(&|_| Some("hunter2".to_owned()))).unwrap();
-        assert!(!format!("{options:?}").contains("hunter"));
-    }
-}
-
-#[test]
 fn options_that_a_program_sets_are_refused_like_those_of_a_url() {
     let with = |url: &str, set: fn(&mut RedisOptions)| {
         let mut options = parse(url).unwrap();
