@@ -14,7 +14,6 @@ fn workflows() -> Vec<(PathBuf, String)> {
     files.map(|file| (file.clone(), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// The commands of its steps.
 fn commands(workflow: &str) -> Vec<&str> {
     let lines = workflow.lines().filter_map(|line| line.trim_start().split_once("run: "));
     lines.map(|(_, command)| command.trim()).collect()

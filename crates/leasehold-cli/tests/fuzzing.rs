@@ -9,7 +9,6 @@ use std::process::Command;
 
 use leasehold::store::fuzzing::Target;
 
-/// All targets.
 fn targets() -> impl Iterator<Item = Target> {
     let library = leasehold::store::fuzzing::TARGETS.into_iter();
     library.chain(leasehold_cli::fuzzing::TARGETS)

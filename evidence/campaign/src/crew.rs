@@ -33,7 +33,6 @@ pub(crate) struct Crew<'a> {
     pub(crate) url: String,
     pub(crate) protected: u16,
     pub(crate) directory: PathBuf,
-    /// The log of the driver.
     pub(crate) log: Arc<Log>,
     pub(crate) random: Random,
     pub(crate) members: Vec<Member>,

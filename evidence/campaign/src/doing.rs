@@ -12,7 +12,6 @@ use leasehold::event::{Event, Observer};
 pub(crate) struct Doing(Arc<Mutex<Option<(Instant, String)>>>);
 
 impl Doing {
-    /// Records that the task begins this work.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         *self.what() = Some((Instant::now(), what.into()));
     }
@@ -31,7 +30,6 @@ impl Doing {
     }
 }
 
-/// How many events of a client are remembered.
 const REMEMBERED: usize = 200;
 
 /// The last events of one client.

@@ -178,7 +178,6 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// The version that a server reports.
 pub(crate) fn version(server: &RedisServer) -> String {
     let info = must(server.info("server"));
     let field = |name: &str| {

@@ -13,7 +13,6 @@ pub(crate) enum Fault {
     ClockForward,
     /// The server's wall clock runs faster or slower than the machine's, within the assumed drift.
     ClockRate,
-    /// All connections are cut.
     ConnectionsCut,
     /// Everything arrives late.
     Delay,
@@ -53,9 +52,7 @@ pub(crate) enum Fault {
     PrimaryUnseenByOne,
     /// Sentinels and all replicas do not reach each other, which has no effect.
     ReplicasUnseen,
-    /// The server comes back empty.
     RestartEmpty,
-    /// The server forgets all scripts.
     ScriptFlush,
     /// The primary and one sentinel are parted from the others, which replace it. Clients reach it.
     SentinelParted,
@@ -63,7 +60,6 @@ pub(crate) enum Fault {
     SentinelsScattered,
     /// A slot moves to another node of the cluster.
     SlotMove,
-    /// All subscribers are cut off.
     SubscribersCut,
     /// A replica without all writes takes over, although its primary is well.
     TakeOver,

@@ -41,7 +41,6 @@ const NATIVE: [Script; 4] = [Script::Draw, Script::End, Script::Keep, Script::Ta
 const PLAIN: [Script; 3] = [Script::PlainEnd, Script::PlainKeep, Script::PlainTake];
 const REDISSON: [Script; 3] = [Script::RedissonEnd, Script::RedissonKeep, Script::RedissonTake];
 
-/// The servers of a place.
 pub(crate) enum Servers {
     None,
     /// Servers that do not know each other: one server, or the nodes of a quorum.
@@ -132,7 +131,6 @@ impl Place {
         }
     }
 
-    /// One server.
     fn one(
         topology: Topology,
         options: RedisOptions,

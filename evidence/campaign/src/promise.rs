@@ -125,7 +125,6 @@ impl Log {
         self.append(&format!("q {from} {to}\n"));
     }
 
-    /// A process was stopped.
     pub(crate) fn stopped(&self, process: u64, from: u64, to: u64) {
         self.append(&format!("z {process} {from} {to}\n"));
     }
@@ -140,7 +139,6 @@ impl Log {
     }
 }
 
-/// A guard that is watched.
 pub(crate) struct Watch<'a> {
     log: &'a Log,
     /// The number of this guard, and of the first guard of its lease.
@@ -223,7 +221,6 @@ impl<'a> Watch<'a> {
         Self { log, guard, lineage, open: None, text: String::new(), written_ns: now_ns() }
     }
 
-    /// The number of the guard.
     pub(crate) fn guard(&self) -> u64 {
         self.guard
     }

@@ -12,7 +12,6 @@ impl Random {
         Self(Jitter::new(seed))
     }
 
-    /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         // The limit is far below 2^64, so the remainder favours no number noticeably.
         (self.0.next_u64() % end as u64) as usize
@@ -32,7 +31,6 @@ impl Random {
         self.0.between(Duration::ZERO, longest)
     }
 
-    /// A seed for another source.
     pub(crate) fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -44,7 +44,6 @@ pub(crate) enum Register {
     Database(Arc<Database>),
 }
 
-/// What is known of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     No,
@@ -104,7 +103,6 @@ impl Register {
         }
     }
 
-    /// Writes a value.
     pub(crate) async fn write(&mut self, name: &str, token: u64, value: u64) -> Written {
         match self {
             Self::Server(server) => {
@@ -118,7 +116,6 @@ impl Register {
     }
 }
 
-/// Values in the database of the locks.
 pub(crate) struct Database {
     config: Config,
     is_fenced: bool,

@@ -21,7 +21,6 @@ const SHORT: Duration = Duration::from_secs(10);
 /// The default seed of all choices of a run; the machine decides at which moments they happen.
 const FIXED: u64 = 0x1ea5e;
 
-/// The settings of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) span: Duration,

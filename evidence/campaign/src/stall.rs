@@ -143,7 +143,6 @@ impl Stalls {
         Duration::from_nanos(self.time(to).saturating_sub(self.time(from)))
     }
 
-    /// The total length of all stalls.
     pub(crate) fn total(&self) -> Duration {
         Duration::from_nanos(self.0.iter().map(|(from, to)| to - from).sum())
     }

@@ -17,7 +17,6 @@ use super::{
 /// In these tests, an operator ends a quarantine, except in tests about its end.
 const ON: &str = "quarantine=1h&timeout=5s";
 
-/// How many slots a cluster has.
 const SLOTS: usize = 16_384;
 
 /// Connects to a cluster with these options.

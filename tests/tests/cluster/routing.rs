@@ -8,7 +8,6 @@ use proptest::test_runner::TestRunner;
 
 use super::{LONG, client, refusals, three_alone, url, with_least_rights};
 
-/// How many random names are asked for.
 const NAMES: usize = 300;
 
 /// Names of characters that could lead a reader of hash tags astray.

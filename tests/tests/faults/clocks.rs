@@ -39,7 +39,6 @@ async fn take_and_release(client: &Client) -> FencingToken {
     token
 }
 
-/// I1: the clock is set forward by more than a lease lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i1_a_clock_set_forward_lets_another_in_with_a_greater_token() {
     breaks_exclusion_and_not_the_order(scene().await, async |scene: &mut Scene| {

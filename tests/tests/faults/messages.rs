@@ -59,7 +59,6 @@ async fn f2_a_subscriber_that_reads_too_slowly_costs_no_waiter_and_no_lease() {
     assert!(kept.is_held());
 }
 
-/// F3: the message with a waiter's grant is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
     let scene = Scene::new().await;

@@ -25,7 +25,6 @@ const REPLY_LOST: [Fault; 5] = [
     Fault::LoseReply,
 ];
 
-/// B1: the reply of acquire is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
     for fault in REPLY_LOST {
@@ -46,7 +45,6 @@ async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
     }
 }
 
-/// B1: the reply of adopt is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_lost_reply_of_adopt_gives_the_same_grant() {
     for fault in REPLY_LOST {
@@ -105,7 +103,6 @@ async fn b2_a_release_that_comes_again_touches_nobody() {
     }
 }
 
-/// B3: the reply of renew is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_a_lost_reply_of_renew_extends_nothing() {
     for fault in REPLY_LOST {

@@ -18,7 +18,6 @@ pub(crate) const SHORT: Duration = Duration::from_secs(2);
 /// A lease that does not end within the test, and is not even renewed.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
-/// The name that everybody wants.
 pub(crate) const NAME: &str = "a";
 
 /// Two clients of one server.

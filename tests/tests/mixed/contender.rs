@@ -11,7 +11,6 @@ use rslock::LockManager;
 /// Where `cargo xtask test` installs the libraries that are not Rust.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
 
-/// Where the programs are.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixed");
 
 /// A lock that is held for as long as a busy machine may take for a few requests.

@@ -27,7 +27,6 @@ const BRIEF: Duration = Duration::from_millis(300);
 const NAME: &str = "jobs:mixed:nightly";
 const COUNTER: &str = "counter";
 
-/// The job of a process of our own.
 #[test]
 #[ignore = "a job of the tests above, for a separate process"]
 fn job() {

@@ -31,7 +31,6 @@ impl Three {
         must(self.servers[0].command::<Option<usize>>(&format!("GET {COUNTER}"))).unwrap_or(0)
     }
 
-    /// The value of the key on each server.
     fn values(&self) -> Vec<Option<Vec<u8>>> {
         let get = |server: &RedisServer| {
             must(redis::cmd("GET").arg(NAME).query(&mut must(server.connection())))

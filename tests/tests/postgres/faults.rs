@@ -50,7 +50,6 @@ pub(crate) async fn connect(
     tokio_postgres::connect(url.split('?').next().unwrap(), NoTls).await
 }
 
-/// A session of an application.
 pub(crate) async fn session(server: &Postgres) -> Opened<tokio_postgres::Client> {
     let (client, connection) = connect(server).await?;
     tokio::spawn(connection);

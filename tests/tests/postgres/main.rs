@@ -76,7 +76,6 @@ async fn set(server: &Postgres, setting: &str, value: &str) {
     until(server, &format!("SELECT current_setting('{setting}') = '{value}'")).await;
 }
 
-/// Waits until a statement selects `t`.
 async fn until(server: &Postgres, sql: &str) {
     harness::until(sql, async || must(server.query(sql)).trim() == "t").await;
 }
@@ -105,17 +104,14 @@ impl Database {
         Some(Self { server, schema })
     }
 
-    /// The URL of the store.
     fn url(&self) -> String {
         format!("{}&schema={}", self.server.url(), self.schema)
     }
 
-    /// A client of the store.
     async fn client(&self) -> Client {
         must(Client::connect(&self.url()).await)
     }
 
-    /// A session of an application.
     async fn session(&self) -> tokio_postgres::Client {
         must(faults::session(&self.server).await)
     }

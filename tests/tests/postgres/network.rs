@@ -195,7 +195,6 @@ async fn a_server_that_lets_nobody_in_is_dialled_a_few_times_whatever_the_number
     assert!((1..=8 + 5 * seconds).contains(&dials), "{dials} in {seconds} s");
 }
 
-/// The URL of two servers.
 fn url_of([first, second]: [u16; 2], options: &str) -> String {
     let hosts = format!("127.0.0.1:{first},127.0.0.1:{second}");
     format!("postgres://postgres@{hosts}/postgres?sslmode=disable&{options}")

@@ -6,7 +6,6 @@ use leasehold::{Client, Error};
 
 use crate::Database;
 
-/// Makes a role that only this test has.
 pub(crate) fn role(database: &Database, what: &str) -> String {
     let role = format!("{what}_{}", database.schema);
     database.ask(&format!("CREATE ROLE {role} LOGIN"));

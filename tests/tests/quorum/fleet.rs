@@ -53,7 +53,6 @@ impl Fleet {
         must(Client::connect(self.url()).await)
     }
 
-    /// A network to the nodes.
     pub(crate) fn network(&self) -> Network {
         let proxies = self.servers.iter().map(|server| must(Proxy::start(server.port())));
         Network { proxies: proxies.collect() }
@@ -123,7 +122,6 @@ pub(crate) fn memory_nodes(count: usize, clock: &FakeClock) -> Vec<Memory> {
     (0..count).map(|_| Memory::with_clock(clock.clone())).collect()
 }
 
-/// A client of the quorum of these nodes.
 pub(crate) async fn client_of(nodes: Vec<Box<dyn Store>>, clock: &FakeClock) -> Client {
     let quorum = must(Quorum::with_clock(nodes, clock.clone()));
     must(Client::builder().store(quorum).clock(clock.clone()).build().await)

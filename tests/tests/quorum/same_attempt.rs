@@ -63,7 +63,6 @@ impl Node {
         self.memory.execute(operation).await
     }
 
-    /// Who holds the name here.
     fn holders(&self) -> Vec<ClientId> {
         self.memory.record(&name("a")).unwrap_or_default().holders()
     }

@@ -10,7 +10,6 @@ use redis::Connection;
 /// A lock that is held for as long as a busy machine may take for a few requests.
 const LONG: Duration = Duration::from_secs(30);
 
-/// The name that all want.
 pub(crate) const NAME: &str = "jobs/nightly";
 
 /// The place of the lock, in the forms for both sides.
@@ -56,7 +55,6 @@ impl Place {
         Self { java, url, data: fleet.servers().servers()[primary].port() }
     }
 
-    /// The URL of our store there.
     pub(crate) fn url(&self) -> String {
         format!("{}&layout=redisson", self.url)
     }
@@ -152,7 +150,6 @@ fn lock(client: &Client, kind: &str) -> Lock {
     }
 }
 
-/// A connection to the protected data.
 fn protected(port: &str) -> Connection {
     let server = must(redis::Client::open(format!("redis://127.0.0.1:{port}/")));
     must(server.get_connection())

@@ -12,7 +12,6 @@ mod wire;
 
 use leasehold_testkit::worker;
 
-/// The job of a process of our own.
 #[test]
 #[ignore = "a job of the tests here, for a separate process"]
 fn job() {

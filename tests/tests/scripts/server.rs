@@ -88,7 +88,6 @@ impl Server {
         self.query::<Option<u64>>(&["GET", "lh:%token"]).unwrap_or_default()
     }
 
-    /// Applies an action, with the keys and arguments of the layout.
     pub(super) fn apply(&mut self, action: &Action) -> Reply {
         let call: Call<Answer> = self.layout.act(&self.name, action).unwrap();
         let (sha1, keys) = (&call.request.script.sha1, call.request.keys().to_vec());

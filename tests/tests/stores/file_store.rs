@@ -63,7 +63,6 @@ impl Contender {
     }
 }
 
-/// Enters the section over and over.
 fn enter_and_leave(path: &str) {
     worker::end_with_parent();
     let path = Path::new(path);

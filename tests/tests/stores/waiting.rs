@@ -30,7 +30,6 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
     (must(Client::builder().url(url).observer(observe).build().await), told)
 }
 
-/// Listens until this event comes.
 async fn until(told: &mut UnboundedReceiver<Told>, wanted: Told) {
     let listen = async {
         while let Some(what) = told.recv().await {

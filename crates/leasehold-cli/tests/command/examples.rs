@@ -35,7 +35,6 @@ const CALLED: [(&str, &[&str]); 9] = [
     ("leasehold elect scheduler", &["scheduler"]),
 ];
 
-/// A block of shell.
 #[derive(Clone, Debug)]
 struct Block {
     /// The page and line of the block.

@@ -86,7 +86,6 @@ impl Place {
         command
     }
 
-    /// Writes a script into this directory.
     pub(crate) fn write_script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
@@ -121,7 +120,6 @@ impl Place {
         self.end(&[&["revoke", name, &token], options].concat()).assert_silent(0);
     }
 
-    /// Runs the program to its end.
     pub(crate) fn end(&self, arguments: &[&str]) -> Ended {
         ended(self.leasehold(arguments))
     }
@@ -146,12 +144,10 @@ impl Place {
     }
 }
 
-/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// The exit code as in a shell: 128 and the signal, if a signal ended the program.
     pub(crate) code: Option<i32>,
-    /// The signal that ended it.
     pub(crate) signal: Option<i32>,
     pub(crate) dumped_core: bool,
     pub(crate) stdout: String,
@@ -340,7 +336,6 @@ pub(crate) fn is_gone(process: Pid) -> bool {
     is_zombie || test_kill_process(process).is_err()
 }
 
-/// The children of a process.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;

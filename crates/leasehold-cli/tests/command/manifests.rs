@@ -33,7 +33,6 @@ fn manifests() -> Vec<PathBuf> {
     files.filter(|file| file.extension().is_some_and(|extension| extension == "yaml")).collect()
 }
 
-/// The documents of a file.
 fn documents(file: &Path) -> Vec<Value> {
     let mut python = Command::new(PYTHON);
     python.args(["-c", TO_JSON]).arg(file);

@@ -19,7 +19,6 @@ fn block(page: &str, section: &str, language: &str) -> String {
     block.unwrap_or_else(|| panic!("no {language} in it: {section}")).to_owned()
 }
 
-/// A script of the recipes, in a file.
 fn recipe(place: &Place, section: &str, name: &str) -> PathBuf {
     let script = block(RECIPES, section, "sh");
     assert!(script.contains(name), "the script says what it is called: {script}");

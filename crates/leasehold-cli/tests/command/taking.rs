@@ -32,7 +32,6 @@ fn take(place: &Place, arguments: &[&str]) -> Command {
     place.leasehold(&[&["take", "--log", &log], arguments].concat())
 }
 
-/// Takes a lease, and returns its handle.
 #[track_caller]
 fn taken(place: &Place, arguments: &[&str]) -> String {
     let taken = ended(take(place, arguments));

@@ -45,7 +45,6 @@ impl Terminal {
         Self { running, keys, screen, seen: String::new() }
     }
 
-    /// A shell that runs a script.
     fn script(place: &Place, shell: &str, script: &str) -> Self {
         std::fs::write(place.path("script"), script).unwrap();
         Self::start(place, &format!("{shell} script"))

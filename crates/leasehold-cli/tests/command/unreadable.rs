@@ -19,7 +19,6 @@ fn place() -> (Place, Background) {
     (place, holder)
 }
 
-/// Writes a record.
 fn write(place: &Place, name: &str, record: &str) {
     let sql = "INSERT OR REPLACE INTO lock SELECT ?1, boot, ?2 FROM lock LIMIT 1";
     Connection::open(place.path("locks.db")).unwrap().execute(sql, [name, record]).unwrap();

@@ -22,7 +22,6 @@ on_each_store!(
 
 on_postgres!(who_waits_is_told_by_a_line_who_holds_the_lock);
 
-/// Interrupts a waiter, and returns its message.
 fn interrupted(waiter: Background) -> String {
     waiter.signal(Signal::INT);
     let ended = waiter.end();

@@ -81,7 +81,6 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What a holder was promised.
 struct Promise {
     until_ms: u64,
     token: u64,
@@ -95,7 +94,6 @@ struct History {
     promises: BTreeMap<HolderId, Promise>,
     /// Attempts that have ended, and when.
     over: BTreeMap<HolderId, u64>,
-    /// Every token, with its attempt.
     tokens: BTreeMap<u64, HolderId>,
     adopters: BTreeSet<HolderId>,
 }

@@ -77,7 +77,6 @@ pub(crate) enum Event {
         client: u8,
         is_quick: bool,
     },
-    /// The store executes a request.
     Execute {
         index: usize,
         is_answered: bool,

@@ -228,7 +228,6 @@ impl State {
         self.send(from, kind);
     }
 
-    /// A client hears the answer to its request.
     pub(super) fn answer(&mut self, request: Request, reply: &Reply, world: &World) {
         let until = request.sent + world.ttl;
         let from = request.from;

@@ -38,7 +38,6 @@ impl World {
         outcome.reply
     }
 
-    /// The store executes a request.
     fn execute(&self, state: &mut State, sent: Request) -> Reply {
         let from = sent.from;
         let before = state.holder().filter(|_| state.record.gate.is_some());

@@ -1,6 +1,5 @@
 //! The bounds of a search, and the possible events within them.
 
-/// How many nodes there are.
 pub(crate) const NODES: usize = 3;
 
 /// A protection that is taken away, to show that the search notices.

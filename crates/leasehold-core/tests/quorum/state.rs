@@ -11,7 +11,6 @@ pub(super) const WALL_US: u64 = 1_767_225_600_000_000;
 /// Where lease time begins.
 pub(super) const START_US: u64 = 1_000_000_000;
 
-/// The state of one moment.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct State {
     pub(super) time: u64,
@@ -49,7 +48,6 @@ pub(super) struct Client {
     pub(super) phase: Phase,
     /// The newest reported token when the round began.
     pub(super) newest: Option<FencingToken>,
-    /// When the round began.
     pub(super) began: u64,
     /// How many takes of it each node has not answered. They may still be executed,
     /// whatever the node answers to a later request.
@@ -74,7 +72,6 @@ pub(super) struct Lease {
     pub(super) token: FencingToken,
     /// The second before which the lease may be relied on.
     pub(super) until: u64,
-    /// How many renewals were begun.
     pub(super) renewals: u8,
     pub(super) renewal: Option<Renewal>,
 }

@@ -23,7 +23,6 @@ async fn of_one_store<const N: usize>() -> [Client; N] {
     clients.try_into().unwrap()
 }
 
-/// The value of the observed leader.
 fn leads(observed: leasehold::Result<Observed>) -> String {
     match observed.unwrap() {
         Observed::Leader(leader) => leader.value,

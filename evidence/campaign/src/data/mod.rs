@@ -29,7 +29,6 @@ const AT_ONCE: usize = 32;
 /// How long a process pauses after an error.
 const REST: Duration = Duration::from_millis(100);
 
-/// The data parts of a place in one round.
 #[derive(Clone, Default)]
 pub(crate) struct Parts {
     pub(crate) shop: Option<Shop>,

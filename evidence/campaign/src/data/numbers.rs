@@ -37,7 +37,6 @@ impl Counters {
         Self(sequences.iter().map(counter).collect())
     }
 
-    /// Draws a number of one of the sequences.
     pub(crate) async fn draw(&self, random: &mut Random) {
         let Counter { name, numbers, log } = &self.0[random.below(self.0.len())];
         let asked = now_ns();

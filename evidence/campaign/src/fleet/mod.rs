@@ -22,7 +22,6 @@ pub(crate) use self::command::work;
 /// Where `cargo xtask python` installs the package, a folder for each version of Python.
 const PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python");
 
-/// The program in Python.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/fleet.py");
 
 /// Where `cargo xtask test` builds the program with Redisson.
@@ -83,7 +82,6 @@ impl Peer {
         }
     }
 
-    /// Starts a member at the store with this URL.
     pub(crate) fn start(self, url: &str, call: &Call<'_>) -> Worker {
         let tasks = if self == Self::Command { TASKS_OF_COMMAND } else { TASKS };
         let words = call.words(url, tasks);
@@ -104,7 +102,6 @@ impl Peer {
 pub(crate) struct Call<'a> {
     /// The port of the protected values.
     pub(crate) protected: u16,
-    /// The directory for its output.
     pub(crate) directory: &'a Path,
     pub(crate) number: u64,
     pub(crate) seed: u64,
@@ -135,7 +132,6 @@ fn leasehold() -> PathBuf {
     folder.join("leasehold")
 }
 
-/// A Python that has the package.
 fn python() -> Option<PathBuf> {
     let versions = fs::read_dir(PYTHONS).into_iter().flatten();
     let mut pythons = versions.filter_map(|version| Some(version.ok()?.path().join("bin/python")));

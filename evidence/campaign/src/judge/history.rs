@@ -16,7 +16,6 @@ use crate::stall::Stalls;
 /// than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// The violations in the history of one name.
 pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
     let history = |time: &dyn Fn(u64) -> u64| {
         let calls = calls(story, time);
@@ -94,7 +93,6 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
     calls
 }
 
-/// The mode of a promise.
 fn mode(promise: &Promise) -> Mode {
     let number = |of: u64| u32::try_from(of).unwrap_or(u32::MAX);
     Mode::of(number(promise.weight), number(promise.capacity))

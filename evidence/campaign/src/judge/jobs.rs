@@ -5,7 +5,6 @@ use super::story::{Story, Violation};
 /// The assumed difference between the rates of clocks: a hundredth.
 const DRIFT: u64 = 100;
 
-/// The violations in the starts of one job.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
     let mut found = Vec::new();
     for (guard, period) in &story.jobs {

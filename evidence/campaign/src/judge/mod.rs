@@ -55,7 +55,6 @@ pub(crate) struct Verdict {
     pub(crate) cases: Vec<(&'static str, String)>,
 }
 
-/// All records, sorted by names.
 #[derive(Debug, Default)]
 struct Record {
     stories: BTreeMap<String, Story>,

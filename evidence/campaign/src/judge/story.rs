@@ -2,10 +2,8 @@
 
 use std::str::{FromStr, Split};
 
-/// A violation.
 #[derive(Clone, Debug)]
 pub(super) struct Violation {
-    /// The check that found it.
     pub(super) check: &'static str,
     pub(super) what: String,
     /// The times between which it can be seen.
@@ -49,7 +47,6 @@ pub(super) struct Story {
     /// When a request was made, and when it was given up.
     pub(super) given_up: Vec<(u64, u64)>,
     pub(super) updates: Vec<Update>,
-    /// The observed queues.
     pub(super) queues: Vec<Queue>,
     /// Guards of jobs that have reported their end, and the period of each.
     pub(super) jobs: Vec<(u64, u64)>,
@@ -109,7 +106,6 @@ pub(super) type Stop = (u64, u64, u64);
 /// An answer about the leader: the token, and when it was requested.
 pub(super) type Led = (u64, u64);
 
-/// Parses an observed queue.
 pub(super) fn queue(words: &mut Split<'_, char>) -> Option<Queue> {
     let mut queue = Vec::new();
     while let Some(client) = words.next() {
@@ -135,7 +131,6 @@ impl Wound {
     }
 }
 
-/// The next word, a number.
 pub(super) fn number<T: FromStr>(words: &mut Split<'_, char>) -> Option<T> {
     words.next()?.parse().ok()
 }

@@ -14,7 +14,6 @@ pub(super) fn flush(place: &mut Place, random: &mut Random) {
     place.victims(random).iter().for_each(|server| command(server, "FLUSHALL"));
 }
 
-/// Forgets all scripts.
 pub(super) fn flush_scripts(place: &mut Place, random: &mut Random) {
     place.victims(random).iter().for_each(|server| command(server, "SCRIPT FLUSH"));
 }

@@ -39,7 +39,6 @@ pub(super) fn befall(
     }
 }
 
-/// Causes a fault of a pair, and heals it.
 pub(super) fn befall_pair(fault: Fault, pair: &mut PostgresPair, span: Duration) {
     match fault {
         Fault::KillPrimary => {

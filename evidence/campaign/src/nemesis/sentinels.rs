@@ -11,7 +11,6 @@ use super::takeover::settle;
 use crate::place::{Place, Servers};
 use crate::random::Random;
 
-/// How many sentinels there are.
 const SENTINELS: usize = 3;
 
 /// The sentinels that do not see the primary: all, or two of the three, which can replace it.

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::harness::PATIENCE;
 
-/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -62,7 +61,6 @@ pub(super) fn text(address: SocketAddr, line: &str, headers: &[&str], body: &str
     format!("{}\r\nConnection: close\r\n\r\n{body}", lines.join("\r\n"))
 }
 
-/// Sends a request and reads the whole answer.
 pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
     let mut stream = connect(address);
     stream.write_all(text(address, line, headers, body).as_bytes()).unwrap();

@@ -17,7 +17,6 @@ use crate::store::{Capabilities, Inbox, Memory, Store};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A clock that counts its readings.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     clock: FakeClock,

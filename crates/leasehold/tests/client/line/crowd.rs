@@ -7,7 +7,6 @@ use leasehold_core::backoff::Jitter;
 
 use super::world::{Call, SLICE, World, must, settle};
 
-/// The state of one caller.
 enum Caller {
     Idle,
     Waits(Call),

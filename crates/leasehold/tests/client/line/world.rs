@@ -132,7 +132,6 @@ impl World {
         self.client_with(SLICE).await
     }
 
-    /// A client that passes a lease on for `slice`.
     pub(crate) async fn client_with(&self, slice: Duration) -> Client {
         let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
         must(builder.slice(slice).build().await)
@@ -143,7 +142,6 @@ impl World {
         std::mem::take(&mut *lock(&self.store.asked))
     }
 
-    /// From now on no message arrives.
     pub(crate) fn lose_messages(&self) {
         self.store.is_mute.store(true, Ordering::Relaxed);
     }
