@@ -1,8 +1,9 @@
 //! No part grows: `xtask/limits.txt` has the most lines of code of each crate, and
 //! `cargo xtask tidy` fails above it. `cargo xtask limits` lowers the limits to what is there.
 //!
-//! A line of code is no blank, no comment and no test. An item behind `#[cfg(test)]` is a test, and
-//! so is the file of a module that is declared so. What follows that item in its file is not.
+//! A line of code is no blank, no comment and no test. An item behind `#[cfg(test)]` is a test, or
+//! behind `#[cfg(fuzzing)]`. So is the file of a module that is declared so. What follows that item
+//! in its file is not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -128,7 +129,7 @@ fn sizes(files: &[File]) -> Sizes {
     sizes
 }
 
-/// How the paths of the modules begin that a file declares behind `#[cfg(test)]`.
+/// How the paths of the modules begin that a file declares as tests.
 fn modules(file: &File) -> Vec<String> {
     let test = halves(&file.text).1;
     let names = test.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod "));
@@ -145,7 +146,7 @@ fn halves(text: &str) -> (String, String) {
     let mut item = None;
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
-        let begins = ["#[cfg(test)]", "#[cfg(all(test,"];
+        let begins = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(fuzzing)]", "#[cfg(all(fuzzing,"];
         if item.is_none() && begins.iter().any(|begin| line.trim_start().starts_with(begin)) {
             item = Some(indent);
         }
@@ -181,10 +182,12 @@ mod tests {
 
     #[test]
     fn the_file_of_a_module_for_tests_is_a_test() {
-        let parent = || File::new(PATH, "mod b;\n#[cfg(test)]\nmod tests;\n");
-        let file = |name: &str| File::new(&format!("crates/leasehold/src/a/{name}"), "fn f() {}\n");
-        let sizes = sizes(&[parent(), file("b.rs"), file("tests.rs"), file("tests/c.rs")]);
-        assert_eq!((sizes["library"], sizes[TESTS]), (2, 4));
+        for mark in ["test", "all(test, unix)", "fuzzing", "all(fuzzing, unix)"] {
+            let parent = File::new(PATH, &format!("mod b;\n#[cfg({mark})]\nmod tests;\n"));
+            let file = |name| File::new(&format!("crates/leasehold/src/a/{name}"), "fn f() {}\n");
+            let sizes = sizes(&[parent, file("b.rs"), file("tests.rs"), file("tests/c.rs")]);
+            assert_eq!((sizes["library"], sizes[TESTS]), (2, 4), "{mark}");
+        }
     }
 
     #[test]
