@@ -16,10 +16,8 @@ use crate::scene::{
 
 #[track_caller]
 fn kind<T: std::fmt::Debug>(refused: Result<T, Error>) -> StoreErrorKind {
-    match refused {
-        Err(Error::Store(error)) => error.kind(),
-        other => panic!("expected a store error: {other:?}"),
-    }
+    let Err(Error::Store(error)) = &refused else { panic!("no error of the store: {refused:?}") };
+    error.kind()
 }
 
 /// C8: no memory is left.

@@ -176,10 +176,9 @@ async fn c8_what_a_server_that_cannot_save_did_not_let_go_is_let_go_later() {
     while !scene.server.info("persistence").unwrap().contains("rdb_last_bgsave_status:err") {
         assert!(since.elapsed() < PATIENCE, "the snapshot never fails");
     }
-    match soon(scene.near.mutex("another").acquire()).await {
-        Err(Error::Store(error)) => assert_eq!(error.kind(), StoreErrorKind::Full, "{error}"),
-        other => panic!("{other:?}"),
-    }
+    let outcome = soon(scene.near.mutex("another").acquire()).await;
+    let Err(Error::Store(error)) = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
     drop(guard);
     // The acquire, the release, and the release again.
     while scene.server.number("errorstats", "errorstat_MISCONF:count=").unwrap() < 3 {
@@ -204,13 +203,9 @@ async fn c16_a_right_that_a_script_lacks_half_way_is_said_at_once() {
             soon(client.mutex("b").acquire_within(LONG)).await.map(Some),
             soon(client.mutex("c").try_acquire()).await,
         ] {
-            match outcome {
-                Err(Error::Store(error)) => {
-                    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
-                    assert!(error.to_string().contains("lacks a right"), "{error}");
-                }
-                other => panic!("{right}: {other:?}"),
-            }
+            let Err(Error::Store(error)) = &outcome else { panic!("{outcome:?}") };
+            assert_eq!(error.kind(), StoreErrorKind::Denied, "{right}: {error}");
+            assert!(error.to_string().contains("lacks a right"), "{error}");
         }
     }
 }

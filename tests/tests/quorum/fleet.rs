@@ -62,10 +62,9 @@ impl Fleet {
     pub(crate) async fn seen_by(&self, index: usize, name: &LockName) -> Status {
         let store = must(Redis::open(options_of(&self.servers[index].url())).await);
         let look = Operation::On { name: name.clone(), action: Action::Look { limit: 10 } };
-        match must(store.execute(look).await).reply {
-            Reply::Status(status) => *status,
-            other => panic!("{other:?}"),
-        }
+        let reply = must(store.execute(look).await).reply;
+        let Reply::Status(status) = reply else { panic!("{reply:?}") };
+        *status
     }
 
     /// Waits until a node has a status of a name that satisfies a condition.

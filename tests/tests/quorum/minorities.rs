@@ -135,15 +135,12 @@ async fn h2_a_majority_that_is_down_at_the_start_is_said_in_words() {
     let mut fleet = Fleet::start(3);
     must(fleet.servers[0].kill9());
     must(fleet.servers[1].kill9());
-    match soon(Client::connect(fleet.url())).await {
-        Err(Error::Store(error)) => {
-            assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-            let words = error.to_string();
-            assert!(words.starts_with("1 of 3 nodes can be reached and 2 are needed: "), "{words}");
-            for server in &fleet.servers[..2] {
-                assert!(words.contains(&server.port().to_string()), "{words}");
-            }
-        }
-        other => panic!("{other:?}"),
+    let outcome = soon(Client::connect(fleet.url())).await;
+    let Err(Error::Store(error)) = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    let words = error.to_string();
+    assert!(words.starts_with("1 of 3 nodes can be reached and 2 are needed: "), "{words}");
+    for server in &fleet.servers[..2] {
+        assert!(words.contains(&server.port().to_string()), "{words}");
     }
 }

@@ -89,9 +89,8 @@ async fn a_ttl_that_leaves_nothing_is_refused_in_words() {
     let fleet = SentinelFleet::start().unwrap();
     let client = connect(fleet.url()).await;
     let lock = client.mutex("a").ttl(Duration::from_millis(600));
-    let words = match lock.try_acquire().await {
-        Err(Error::Invalid(invalid)) => invalid.to_string(),
-        other => panic!("{other:?}"),
-    };
+    let outcome = lock.try_acquire().await;
+    let Err(Error::Invalid(invalid)) = &outcome else { panic!("{outcome:?}") };
+    let words = invalid.to_string();
     assert!(words.contains("ttl") && words.contains("500ms"), "{words}");
 }

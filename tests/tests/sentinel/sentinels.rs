@@ -11,15 +11,12 @@ use tokio::time::timeout;
 use crate::{LONG, connect, queued, retry, soon, until};
 
 async fn refusal(url: &str) -> (StoreErrorKind, String) {
-    match soon(Client::connect(url)).await {
-        Err(Error::Store(error)) => {
-            assert!(!error.may_have_executed(), "{error}");
-            let line = error.to_string();
-            assert_eq!(line.lines().count(), 1, "{line}");
-            (error.kind(), line)
-        }
-        other => panic!("expected a store error: {other:?}"),
-    }
+    let outcome = soon(Client::connect(url)).await;
+    let Err(Error::Store(error)) = &outcome else { panic!("{outcome:?}") };
+    assert!(!error.may_have_executed(), "{error}");
+    let line = error.to_string();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    (error.kind(), line)
 }
 
 #[tokio::test]

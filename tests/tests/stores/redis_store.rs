@@ -129,10 +129,9 @@ async fn names_are_listed_with_those_that_cannot_be_read_and_without_those_of_ot
     server.command::<()>("MSET lh:{a*damaged} 1 other:a*3 1").unwrap();
     let list = async |prefix: &str| {
         let operation = Operation::List { prefix: prefix.into(), after: None, keys: 100 };
-        match store.execute(operation).await.unwrap().reply {
-            Reply::Page(page) => page.names.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            other => panic!("{other:?}"),
-        }
+        let reply = store.execute(operation).await.unwrap().reply;
+        let Reply::Page(page) = reply else { panic!("{reply:?}") };
+        page.names.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(list("a*").await, ["a*1", "a*damaged"]);
     assert_eq!(list("").await, ["%", "a*1", "a*damaged", "ab"]);

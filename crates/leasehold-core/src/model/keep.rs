@@ -27,10 +27,10 @@ impl Step<'_> {
         }
         if let Some(description) = &keep.description {
             let token_us = description.token.micros();
-            if self.is_too_far_ahead(token_us) {
+            if self.is_too_far_ahead(Some(token_us)) {
                 return Reply::Refused(Refusal::Ballot);
             }
-            let Some(hold) = self.record.hold() else { return Reply::NotHeld };
+            let Some(hold) = self.record.hold_mut() else { return Reply::NotHeld };
             hold.token = hold.token.max(Some(token_us));
             // A late request of a caller that has passed the lease on changes nothing.
             if description.info.passed_on().times >= hold.info.passed_on().times {

@@ -103,8 +103,9 @@ impl Step<'_> {
         *self.counter
     }
 
-    /// Whether a token would spoil all later tokens.
-    fn is_too_far_ahead(&self, token_us: u64) -> bool {
-        token_us > self.now.token_us.max(*self.counter).saturating_add(micros(BALLOT_LEAD))
+    /// Whether a token, if there is one, would spoil all later tokens.
+    fn is_too_far_ahead(&self, token_us: Option<u64>) -> bool {
+        let most_us = self.now.token_us.max(*self.counter).saturating_add(micros(BALLOT_LEAD));
+        token_us.is_some_and(|token_us| token_us > most_us)
     }
 }

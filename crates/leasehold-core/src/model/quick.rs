@@ -27,10 +27,6 @@ pub fn set(
 /// Ends the hold of a name that nobody awaits, if the gate says just what its holder expects.
 pub fn delete(record: &mut Record, now: Now, expected: &Hold) -> bool {
     record.expire(now);
-    let equals = |gate: &Gate| matches!(&gate.state, State::Held(hold) if hold == expected);
-    let is_equal = record.gate.as_ref().is_some_and(equals);
-    if is_equal {
-        record.gate = None;
-    }
-    is_equal
+    let equals = |gate: &mut Gate| matches!(&gate.state, State::Held(hold) if hold == expected);
+    record.gate.take_if(equals).is_some()
 }

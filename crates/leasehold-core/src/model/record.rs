@@ -165,6 +165,7 @@ impl Record {
             // Shares count only behind the gate that was written with them.
             self.shares.clear();
         }
+        self.clean();
     }
 
     /// Leaves nothing of a queue, or of a list, that is empty.
@@ -179,15 +180,20 @@ impl Record {
 
     /// The clients that hold the name.
     pub fn holders(&self) -> Vec<ClientId> {
-        let alone = match self.gate.as_ref().map(|gate| &gate.state) {
-            Some(State::Awaited(hold) | State::Held(hold) | State::Revoked(hold)) => Some(hold.id),
-            Some(State::Closed | State::Cooling { .. } | State::Shared { .. }) | None => None,
-        };
+        let alone = self.hold().map(|hold| hold.id);
         self.shares.keys().copied().chain(alone).map(|id| id.client).collect()
     }
 
     /// The exclusive hold.
-    pub(super) fn hold(&mut self) -> Option<&mut Hold> {
+    pub(super) fn hold(&self) -> Option<&Hold> {
+        match &self.gate.as_ref()?.state {
+            State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) => Some(hold),
+            State::Closed | State::Cooling { .. } | State::Shared { .. } => None,
+        }
+    }
+
+    /// The exclusive hold, to be changed.
+    pub(super) fn hold_mut(&mut self) -> Option<&mut Hold> {
         match &mut self.gate.as_mut()?.state {
             State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) => Some(hold),
             State::Closed | State::Cooling { .. } | State::Shared { .. } => None,
@@ -195,7 +201,7 @@ impl Record {
     }
 
     /// Whether this attempt is the exclusive holder.
-    pub(super) fn is_held_by(&mut self, id: HolderId) -> bool {
+    pub(super) fn is_held_by(&self, id: HolderId) -> bool {
         self.hold().is_some_and(|hold| hold.id == id)
     }
 

@@ -46,10 +46,8 @@ impl Step<'_> {
     /// The holder may go on until its deadline, which does not move any more.
     fn stop(&mut self) {
         self.expect_waiters();
-        if let Some(Gate { state, .. }) = &mut self.record.gate
-            && let State::Awaited(hold) = state
-        {
-            *state = State::Revoked(hold.clone());
+        if let (Some(hold), Some(gate)) = (self.record.hold().cloned(), &mut self.record.gate) {
+            gate.state = State::Revoked(hold);
         }
     }
 }

@@ -137,12 +137,8 @@ impl Step<'_> {
     /// Ends some of the shared holds whose time is over.
     pub(super) fn end_shares(&mut self) {
         let now_ms = self.now_ms();
-        let is_over = |share: &Share| share.deadline_ms < now_ms;
-        let shares = self.record.shares.iter().filter(|(_, share)| is_over(share));
-        let over: Vec<HolderId> = shares.map(|(id, _)| *id).take(BATCH).collect();
-        for id in over {
-            self.record.shares.remove(&id);
-        }
+        let over = self.record.shares.extract_if(.., |_, share| share.deadline_ms < now_ms);
+        over.take(BATCH).for_each(drop);
     }
 
     /// Remembers that an attempt has ended.

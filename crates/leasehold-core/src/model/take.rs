@@ -109,7 +109,7 @@ impl Step<'_> {
             return Some(reply);
         }
         let token = old.unwrap_or_else(|| self.draw(take.ballot_us));
-        if let Some(hold) = self.record.hold() {
+        if let Some(hold) = self.record.hold_mut() {
             (hold.id, hold.token) = (id, Some(token));
             if old.is_none() {
                 hold.info = (*take.request.info).clone();
@@ -148,7 +148,7 @@ impl Step<'_> {
 
     /// Why nobody can be granted a new token for a lease that was handed out.
     fn cannot_pass_on(&self, take: &Take) -> Option<Reply> {
-        if take.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
+        if self.is_too_far_ahead(take.ballot_us) {
             return Some(Reply::Refused(Refusal::Ballot));
         }
         let after_ms = self.rules.grants_after_ms().filter(|_| self.rules.held_back)?;
@@ -174,9 +174,7 @@ impl Step<'_> {
             Some(Refusal::Weight)
         } else if !is_same_kind || in_force != capacity && !take.waits {
             Some(Refusal::Mismatch { capacity: in_force })
-        } else if take.ballot_us.or(take.claim.map(FencingToken::micros)).is_some_and(|token_us| {
-            self.is_too_far_ahead(token_us) //
-        }) {
+        } else if self.is_too_far_ahead(take.ballot_us.or(take.claim.map(FencingToken::micros))) {
             Some(Refusal::Ballot)
         } else {
             let is_full = take.waits && waits >= MAX_WAITING && take.place.is_none();

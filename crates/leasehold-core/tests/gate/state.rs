@@ -179,12 +179,7 @@ impl State {
 
     /// Who holds by the record, in time or in the grace.
     pub(super) fn holder(&self) -> Option<u8> {
-        match &self.record.gate.as_ref()?.state {
-            GateState::Held(hold) | GateState::Awaited(hold) | GateState::Revoked(hold) => {
-                Some(number(hold.id))
-            }
-            GateState::Shared { .. } | GateState::Cooling { .. } | GateState::Closed => None,
-        }
+        self.record.holders().first().map(|client| client.0 as u8)
     }
 
     pub(super) fn send(&mut self, from: u8, kind: Kind) {
@@ -325,7 +320,6 @@ impl State {
                 }
             }
         }
-        let was_held = self.holder().is_some();
         self.record.expire(now());
         self.has_lapsed |= was_held && self.record.gate.is_none();
     }
@@ -342,12 +336,6 @@ impl State {
         self.record.expire(now());
         // A message that is this late is as good as lost.
         self.messages.retain(|message| message.granted_at + 2 >= NOW);
-        if self.record.queue.is_empty() {
-            self.record.queue_until_ms = 0;
-        }
-        if self.record.closed.is_empty() {
-            self.record.closed_until_ms = 0;
-        }
         for client in &mut self.clients {
             if client.phase != Phase::Waiting {
                 client.ask_at = NOW;
@@ -380,12 +368,10 @@ impl State {
                 GateState::Shared { .. } | GateState::Cooling { .. } | GateState::Closed => {}
             }
         }
-        let queue = std::mem::take(&mut self.record.queue);
-        let queue = queue.into_iter().map(|(mut place, waiter)| {
+        for (mut place, waiter) in std::mem::take(&mut self.record.queue) {
             f(&mut place);
-            (place, waiter)
-        });
-        self.record.queue = queue.collect();
+            self.record.queue.insert(place, waiter);
+        }
         self.messages.iter_mut().for_each(|message| f(&mut message.token));
         self.granted.iter_mut().for_each(&mut f);
         for client in &mut self.clients {

@@ -54,13 +54,10 @@ async fn a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
     let port = cluster.node(to).port();
     let half = format!("MIGRATE 127.0.0.1 {port} lh:%stock:{{shop}} 0 5000");
     cluster.node(from).command::<()>(&half).unwrap();
-    match stock.deduct("order", [("lamp", 1)]).await {
-        Err(Error::Store(error)) => {
-            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
-            assert!(!error.may_have_executed(), "{error}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let outcome = stock.deduct("order", [("lamp", 1)]).await;
+    let Err(Error::Store(error)) = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    assert!(!error.may_have_executed(), "{error}");
     assert!(refusals(&cluster, from, "TRYAGAIN") > 1, "it was tried again before that");
     // A waiting call is served once the missing pieces have come.
     let waiting = tokio::spawn({

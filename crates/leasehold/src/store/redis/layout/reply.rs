@@ -176,11 +176,10 @@ pub(crate) fn status(value: Value) -> Result<Answer, StoreError> {
         record.gate = Some(Gate { state, until_ms });
     }
     let look = Action::Look { limit: u32::MAX };
-    let outcome = model::step(&mut record, &mut 0, now, Rules::USUAL, &look);
-    let reply = match outcome.reply {
-        Reply::Status(status) => Reply::Status(Box::new(status.with_waiting(waiting))),
-        reply => reply,
-    };
+    let mut reply = model::step(&mut record, &mut 0, now, Rules::USUAL, &look).reply;
+    if let Reply::Status(status) = &mut reply {
+        status.waiting = waiting;
+    }
     Ok(Answer::new(now, reply))
 }
 
