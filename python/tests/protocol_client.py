@@ -26,7 +26,7 @@ NUMBERS = {
     "BALLOT_LEAD": 10_000_000,
     "BATCH": 16,
     "CLOSED": 60_000,
-    "GRACE": 5_000,
+    "GRACE": 60_000,
     "LOCK_CAPACITY": 2_147_483_647,
     "MAX_CLOSED": 64,
     "MAX_WAITING": 100_000,

@@ -168,10 +168,10 @@ async fn b4_a_lost_reply_of_joining_gives_one_place() {
 }
 
 /// B5: an acquire is on its way for longer than its caller waits, and arrives after the cancel of
-/// the same attempt.
+/// the same attempt. Another holder has come and died meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
-    let scene = Scene::new().await;
+    let scene = Scene::of(RedisServer::options().own_clock().start().unwrap()).await;
     // The requests that a client sends only on its first call must not count.
     soon(scene.far.mutex("b").acquire()).await.unwrap().release().await.unwrap();
     let held = scene.proxy.strike(1, Script::Draw, Fault::HoldRequest);
@@ -182,6 +182,9 @@ async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
     assert!(matches!(error, Error::Indeterminate { .. }), "{error:?}");
     soon(held.happened()).await;
     soon(cancelled.happened()).await;
+    let dies = scene.near.mutex(NAME).ttl(SHORT).renewal(Renewal::Off).acquire().await.unwrap();
+    std::mem::forget(dies);
+    scene.server.set_clock(3.0 * SHORT.as_secs_f64() + 5.0, 1.0).unwrap();
     assert_eq!(scene.proxy.deliver().unwrap().len(), 1);
     assert!(scene.status(NAME).await.holders.is_empty(), "an orphan holds it");
     scene.assert_free().await;

@@ -20,13 +20,13 @@ impl Step<'_> {
             let (began_ms, until_ms) = (ended_ms.min(token / 1_000), ended_ms + millis(end.done));
             self.record.last = Some(Last { request, token, began_ms, ended_ms, until_ms });
         }
+        let shared = self.record.shares.remove(&id).is_some();
         if end.closes {
             self.close(id);
         }
         if held && !is_revoked && !end.cooldown.is_zero() {
             self.cool(end);
         }
-        let shared = self.record.shares.remove(&id).is_some();
         if held || shared {
             self.end_shares();
             self.serve(None);

@@ -31,7 +31,8 @@ pub struct Times {
     /// its request finds it.
     pub closed_ms: u64,
     /// The time for which a gate that somebody awaits outlives its deadline: longer than the time
-    /// until the next waiter asks, so that no newcomer overtakes the queue.
+    /// until the next waiter asks, so that no newcomer overtakes the queue. It is no shorter than
+    /// `closed_ms`, so that no attempt that has ended finds the name without a gate.
     pub grace_ms: u64,
     /// A waiter asks at least once in this time: [`ASK_INTERVAL`] in most stores.
     pub ask_ms: u64,
@@ -45,7 +46,7 @@ impl Times {
     /// The times of a usual store.
     pub const USUAL: Self = Self {
         closed_ms: 60_000,
-        grace_ms: 5_000,
+        grace_ms: 60_000,
         ask_ms: ASK_INTERVAL.as_millis() as u64,
         queue_ms: 60_000,
         window_ms: CLAIM_WINDOW.as_millis() as u64,

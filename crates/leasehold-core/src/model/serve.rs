@@ -90,13 +90,10 @@ impl Step<'_> {
         if mode == Mode::Exclusive {
             let hold = Hold { id, token: Some(token), info: Arc::unwrap_or_clone(info) };
             let is_alone = self.record.queue.is_empty() && self.record.closed.is_empty();
-            self.record.gate = Some(match is_alone && is_own {
-                true => Gate { state: State::Held(hold), until_ms },
-                false => {
-                    let until_ms = until_ms + self.rules.times.grace_ms;
-                    Gate { state: State::Awaited(hold), until_ms }
-                }
-            });
+            self.record.gate = Some(Gate { state: State::Held(hold), until_ms });
+            if !is_alone || !is_own {
+                self.expect_waiters();
+            }
         } else {
             let share = Share { request: request.clone(), token, deadline_ms: until_ms };
             self.record.shares.insert(id, share);
@@ -148,17 +145,19 @@ impl Step<'_> {
         }
         let until_ms = self.now_ms() + self.rules.times.closed_ms;
         let until_ms = self.record.close(id, until_ms);
+        let is_held = self.is_held();
         match &mut self.record.gate {
-            None => self.record.gate = Some(Gate { state: State::Closed, until_ms }),
-            Some(Gate { state: State::Closed, until_ms: end_ms }) => {
-                *end_ms = (*end_ms).max(until_ms);
-            }
             // Its release has to leave the closed gate behind.
             Some(Gate { state: State::Held(_), .. }) => self.expect_waiters(),
             Some(Gate { state: State::Cooling { .. }, until_ms: end_ms }) => {
                 *end_ms = (*end_ms).max(until_ms);
             }
-            Some(_) => {}
+            Some(_) if is_held => {}
+            // What is left of a hold that is over would end earlier.
+            Some(_) | None => {
+                self.record.shares.clear();
+                self.record.gate = Some(Gate { state: State::Closed, until_ms });
+            }
         }
     }
 }

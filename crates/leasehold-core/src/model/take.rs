@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Step;
 use super::limits::MAX_WAITING;
-use super::record::{Gate, State, Waiter};
+use super::record::{Gate, Share, State, Waiter};
 use crate::bugs::{self, Bug};
 use crate::holder::{LOCK_CAPACITY, Mode};
 use crate::request::{Grant, Place, Refusal, Reply, Take};
@@ -89,6 +89,7 @@ impl Step<'_> {
     /// handed out as a value goes to the one that took it over, once.
     fn take_again(&mut self, take: &Take) -> Option<Reply> {
         let id = take.request.id;
+        let is_over = self.left_ms() == 0 && !self.record.is_revoked();
         if let Reply::Kept { .. } = self.keep_share(id, millis(take.ttl)) {
             let token = self.record.shares.get(&id).map(|share| share.token)?;
             return Some(granted(token));
@@ -98,7 +99,7 @@ impl Step<'_> {
         }
         let hold = self.record.hold()?;
         let is_handed_out = hold.id != id && take.from == Some(hold.id);
-        if hold.id != id && !is_handed_out {
+        if hold.id != id && !is_handed_out || is_over {
             return None;
         }
         let (before, old) = (hold.id, hold.token.filter(|_| !is_handed_out));
@@ -230,6 +231,13 @@ impl Step<'_> {
             State::Cooling { until_ms, .. } => until_ms.checked_sub(1),
             State::Closed => None,
         }
+    }
+
+    /// Whether somebody holds whose time is not over.
+    pub(super) fn is_held(&self) -> bool {
+        let is_live = |share: &Share| share.deadline_ms >= self.now_ms();
+        let is_alone = self.record.hold().is_some() && self.left_ms() > 0;
+        is_alone || self.record.shares.values().any(is_live)
     }
 
     /// Whether one hold, or nobody, keeps everybody out.

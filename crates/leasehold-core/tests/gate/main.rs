@@ -84,6 +84,12 @@ fn without_the_grace_a_newcomer_overtakes_when_a_holder_has_died() {
     breaks(&World { deaths: 1, times, ..three() }, IN_ORDER);
 }
 
+#[test]
+fn without_a_grace_as_long_as_its_memory_a_late_copy_takes_the_name_of_a_holder_that_died() {
+    let times = Times { grace_ms: 1, ..World::two().times };
+    breaks(&World { times, ..reconnecting() }, CLOSED);
+}
+
 broken! {
     fn without_the_age_of_a_message_a_late_one_makes_two_holders();
     without(Rule::AgeOfMessage, World { clients: 3, ..World::two() }), ONE_HOLDER;

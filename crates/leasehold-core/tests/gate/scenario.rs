@@ -52,7 +52,7 @@ impl World {
         Self {
             clients: 2,
             ttl: 2,
-            times: Times { closed_ms: 3, grace_ms: 1, ask_ms: 1, queue_ms: 3, window_ms: 1 },
+            times: Times { closed_ms: 3, grace_ms: 3, ask_ms: 1, queue_ms: 3, window_ms: 1 },
             reconnects: 0,
             deaths: 0,
             revokes: 0,

@@ -35,8 +35,6 @@ pub(crate) struct State {
     pub(super) has_regressed: bool,
     /// Whether a newcomer was granted the name before a waiter that lives.
     pub(super) has_overtaken: bool,
-    /// Whether a gate has ended by itself: what else the record knew is behind no gate then.
-    pub(super) has_lapsed: bool,
     /// Whether an attempt was granted, or queued, soon after its end.
     pub(super) has_returned: bool,
 }
@@ -168,7 +166,6 @@ impl State {
             revokes: world.revokes,
             has_regressed: false,
             has_overtaken: false,
-            has_lapsed: false,
             has_returned: false,
         }
     }
@@ -321,7 +318,6 @@ impl State {
             }
         }
         self.record.expire(now());
-        self.has_lapsed |= was_held && self.record.gate.is_none();
     }
 
     /// Makes moments equal from which the same can happen.

@@ -399,7 +399,7 @@ impl Model for World {
             Property::always(SETTLES, |world: &Self, state: &State| {
                 world.settles(state, false) && world.settles(state, true)
             }),
-            Property::always(CLOSED, |_, state: &State| !state.has_returned || state.has_lapsed),
+            Property::always(CLOSED, |_, state: &State| !state.has_returned),
             Property::always(NAMED, |_, state: &State| {
                 let Some(gate) = &state.record.gate else { return true };
                 let (GateState::Held(hold) | GateState::Awaited(hold)) = &gate.state else {

@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn constants_are_written_as_values_and_other_words_stay() {
         let text = "if a.GRACES == GRACE or KEYS[1] then b = 'BATCH' end -- GRACE\n";
-        let expected = "if a.GRACES == 5000 or KEYS[1] then b = '16' end -- GRACE\n";
+        let expected = "if a.GRACES == 60000 or KEYS[1] then b = '16' end -- GRACE\n";
         assert_eq!(write_constants(text, &constants()), expected);
     }
 

@@ -16,11 +16,12 @@ local function close(gate, attempt, state, value)
     call('LTRIM', ended, -MAX_CLOSED, -1)
   end
   outlive(ended, CLOSED)
-  if state == 'x' then
-    call('SET', gate, 'x', 'PX', call('PTTL', ended))
-  elseif state == 'h' then
+  if state == 'h' then
     call('SET', gate, 'w' .. sub(value, 2), 'PX', call('PTTL', gate) + GRACE)
   elseif state == 'k' then
     outlive(gate, call('PTTL', ended))
+  elseif state and call('PTTL', gate) < GRACE then
+    -- What is left of a hold that is over would end earlier.
+    call('SET', gate, 'x', 'PX', call('PTTL', ended))
   end
 end

@@ -10,8 +10,9 @@ local function finish(gate, value, request, counter, prefix, stays)
   local attempt, state, _, holder, first, second = match(request, '^%S+'), read(gate, value)
   if state == 'd' then return 'x' end
   local held = holder == attempt
-  local ended = leave(gate, ':q', request) == 1 or held
-  if closes == '1' then close(gate, attempt, not held and state, value) end
+  local shared = state == 's' and leave(gate, ':h', request) == 1
+  local ended = leave(gate, ':q', request) == 1 or held or shared
+  if closes == '1' then close(gate, attempt, not (held or shared) and state, value) end
   if held and state ~= 'r' and first ~= '' and (done or '0') ~= '0' then
     local began = math.min(math.floor(first / 1000), now_ms)
     call('SET', gate .. ':d', began .. ' ' .. now_ms .. ' ' .. first .. ' ' .. request, 'PX', done)
@@ -22,13 +23,10 @@ local function finish(gate, value, request, counter, prefix, stays)
     call('SET', gate, 'k ' .. now_ms + cool .. ' ' .. request, 'PX', life)
   elseif held then
     serve(gate, counter, prefix, 0, 0)
-  elseif state == 's' then
+  elseif shared then
     --@include share
-    if leave(gate, ':h', request) == 1 then
-      ended = true
-      local used = used_of(gate, first) - match(request, ' (%d+)')
-      serve(gate, counter, prefix, used, tonumber(second))
-    end
+    local used = used_of(gate, first) - match(request, ' (%d+)')
+    serve(gate, counter, prefix, used, tonumber(second))
   end
   return ended and '1' or '0'
 end

@@ -43,7 +43,7 @@ local is_ballot_too_high = is_too_far_ahead(counter, ballot or claim)
 
 -- A copy of a request that was granted gets the same grant again. A lease that was handed out is
 -- taken over once.
-if is_handed_out or holder == attempt then
+if (is_handed_out or holder == attempt) and (left_ms > 0 or state == 'r') then
   if state == 'r' then return 'R' end
   if is_handed_out and is_ballot_too_high then return 'V' end
   if is_handed_out then
