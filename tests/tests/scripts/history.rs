@@ -54,14 +54,11 @@ pub(super) enum Verb {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// One client acts, in the first or the second of its attempts.
-    Act {
-        client: u8,
-        attempt: u64,
-        verb: Verb,
-    },
+    Act { client: u8, attempt: u64, verb: Verb },
     /// The queue is lost.
     Lose,
-    Pass(u64),
+    /// Time passes, or the clock is set back.
+    Pass(i64),
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -89,12 +86,12 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         12 => (0u8..5, 1u64..3, verb)
             .prop_map(|(client, attempt, verb)| Step::Act { client, attempt, verb }),
         1 => Just(Step::Lose),
-        3 => prop::sample::select(vec![1_100u64, 2_300, 3_700, 5_300, 11_000, 65_300])
+        3 => prop::sample::select(vec![1_100i64, 2_300, 3_700, 5_300, 11_000, 65_300, -40_000])
             .prop_map(Step::Pass),
     ];
-    (prop::collection::vec(step, 1..60), 0u8..4).prop_map(|(mut steps, kind)| {
+    (prop::collection::vec(step, 1..60), 0i64..4).prop_map(|(mut steps, kind)| {
         // All clients of a history want the same kind of lock, but for a few.
-        steps.insert(0, Step::Pass(u64::from(kind)));
+        steps.insert(0, Step::Pass(kind));
         steps
     })
 }
@@ -106,7 +103,7 @@ pub(super) struct History {
     /// What each attempt knows.
     places: Vec<(HolderId, u64)>,
     tokens: Vec<(HolderId, FencingToken)>,
-    kind: u64,
+    kind: i64,
 }
 
 fn id(client: u8, attempt: u64) -> HolderId {
@@ -148,11 +145,10 @@ impl History {
                 self.act(server, id(client, attempt), self.mode(client), verb)?;
             }
         }
-        let now_ms = server.now_us() / 1_000;
-        if self.is_ambiguous(now_ms) {
-            server.pass(3 * TOLERANCE_MS);
-            return Ok(());
+        while self.is_ambiguous(server.now_us() / 1_000) {
+            server.pass(3 * TOLERANCE_MS as i64);
         }
+        let now_ms = server.now_us() / 1_000;
         self.record.expire(now(now_ms * 1_000));
         self.compare_keys(server, now_ms)
     }
@@ -168,7 +164,9 @@ impl History {
             };
             [gate.until_ms, gate.until_ms.saturating_sub(grace_ms), free_ms]
         });
-        let asked = record.queue.values().map(|waiter| waiter.asked_ms + ask_ms + window_ms);
+        let far_ms = ask_ms + window_ms;
+        let asked = record.queue.values().map(|waiter| waiter.asked_ms);
+        let asked = asked.flat_map(|asked_ms| [asked_ms - far_ms, asked_ms + far_ms]);
         let shares = record.shares.values().map(|share| share.deadline_ms);
         let last_ms = record.last.as_ref().map_or(0, |last| last.until_ms);
         let lists = [record.queue_until_ms, record.closed_until_ms, last_ms];

@@ -22,7 +22,7 @@ pub(super) struct Server {
     /// The hash of each script, and that of the script with the test's clock.
     scripts: Vec<(&'static str, String)>,
     /// How much time has passed without the server's clock.
-    passed_ms: u64,
+    passed_ms: i64,
 }
 
 impl Server {
@@ -54,21 +54,21 @@ impl Server {
     /// The present time, which the next script reads (µs).
     pub(super) fn now_us(&mut self) -> u64 {
         let (seconds, micros): (u64, u64) = self.query(&["TIME"]);
-        let now_us = seconds * 1_000_000 + micros + self.passed_ms * 1_000;
+        let now_us = (seconds * 1_000_000 + micros).saturating_add_signed(self.passed_ms * 1_000);
         let (seconds, micros) =
             ((now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string());
         self.query::<()>(&["MSET", "{name}:s", &seconds, "{name}:us", &micros]);
         now_us
     }
 
-    /// Time passes: what expires lives for less long.
-    pub(super) fn pass(&mut self, span_ms: u64) {
+    /// Time passes: what expires lives for less long. Of a clock that is set back, for longer.
+    pub(super) fn pass(&mut self, span_ms: i64) {
         self.passed_ms += span_ms;
         for suffix in ["", ":q", ":w", ":h", ":x", ":d"] {
             let key = format!("{GATE}{suffix}");
             let left_ms: i64 = self.query(&["PTTL", &key]);
             if left_ms >= 0 {
-                let left_ms = left_ms - span_ms as i64;
+                let left_ms = left_ms - span_ms;
                 self.query::<()>(&["PEXPIRE", &key, &left_ms.to_string()]);
             }
         }

@@ -75,10 +75,11 @@ impl Step<'_> {
         Some(token)
     }
 
-    /// Whether a waiter is frozen or dead, since it has not asked for too long.
+    /// Whether a waiter is frozen or dead: it has not asked for too long, or last before the clock
+    /// was set back.
     fn is_silent(&self, waiter: &Waiter) -> bool {
         let times = self.rules.times;
-        waiter.asked_ms + times.ask_ms + times.window_ms < self.now_ms()
+        waiter.asked_ms.abs_diff(self.now_ms()) > times.ask_ms + times.window_ms
     }
 
     /// Gives a waiter a hold. One that was handed over is claimed by a script, so its gate need

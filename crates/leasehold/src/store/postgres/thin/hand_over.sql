@@ -15,7 +15,7 @@ SET epoch = l.epoch + (l.turn >= 63)::int, turn = (l.turn + 1) & 63,
   queue = CASE WHEN pg_catalog.cardinality(l.queue) > 1 THEN l.queue[2:] END
 WHERE starts_with(substr(n.hold, 3), k.own) AND n.record IS NULL AND n.used_until_us > c.now_us
   AND split_part(n.queue[1], ' ', 6) = '*'
-  AND split_part(n.queue[1], ' ', 4)::bigint + (ASK_MS + WINDOW_MS) >= c.now_us / 1000 AND MAY_GRANT
+  AND abs(split_part(n.queue[1], ' ', 4)::bigint - c.now_us / 1000) <= ASK_MS + WINDOW_MS AND MAY_GRANT
 FOR UPDATE
 RETURNING pg_notify('lh_' || split_part(substr(l.hold, 3), '-', 1), pg_catalog.concat_ws(' ',
     'granted', split_part(split_part(l.hold, ' ', 2), '-', 2),

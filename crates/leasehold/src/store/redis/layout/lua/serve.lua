@@ -51,7 +51,8 @@ end
 -- Grants the name to the first waiters. `own` is the request of the caller, if it takes: it gets
 -- `ttl`, and the others have to claim their grants. Returns the caller's token.
 --
--- A waiter that has not asked for too long is passed over: it joins again when it goes on.
+-- A waiter that has not asked for too long, or last before the clock was set back, is passed over:
+-- it joins again when it goes on.
 local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
   local queue, asks, token_of_own = gate .. ':q', gate .. ':w'
   for _ = 1, shut_us > 0 and 0 or BATCH do
@@ -62,7 +63,7 @@ local function serve(gate, counter, prefix, used, capacity, own, ttl, ballot)
     if not request then break end
     local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
     local again = call('HGET', asks, attempt)
-    local is_there = is_own or (again or first[2] / 1000) + ASK + WINDOW >= now_ms
+    local is_there = is_own or math.abs(now_ms - (again or first[2] / 1000)) <= ASK + WINDOW
     if is_there and not fits(what, used, capacity) then break end
     if used > 0 then call('ZREM', queue, request) end
     if again then call('HDEL', asks, attempt) end
