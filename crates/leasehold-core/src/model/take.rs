@@ -158,10 +158,10 @@ impl Step<'_> {
 
     /// The capacity that holders have; `asked` if there are none.
     fn in_force(&self, asked: u32) -> u32 {
-        match self.record.gate.as_ref().map(|gate| &gate.state) {
-            Some(State::Awaited(_) | State::Held(_) | State::Revoked(_)) => LOCK_CAPACITY,
-            Some(State::Shared { capacity }) => *capacity,
-            Some(State::Cooling { .. } | State::Closed) | None => asked,
+        match &self.record.gate {
+            Some(Gate { state: State::Shared { capacity }, .. }) if self.is_held() => *capacity,
+            Some(_) if self.is_held() => LOCK_CAPACITY,
+            Some(_) | None => asked,
         }
     }
 

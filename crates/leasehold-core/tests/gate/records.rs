@@ -136,6 +136,29 @@ fn a_keep_after_the_deadline_revives_nothing_although_the_gate_is_still_there() 
 }
 
 #[test]
+fn a_hold_that_is_over_is_no_lock_of_another_kind() {
+    let permit = |capacity| Mode::Permits { count: 1, capacity };
+    for (held, asked) in [(Mode::Exclusive, permit(2)), (permit(2), Mode::Shared)] {
+        let mut store = Store::new();
+        store.take(1, held);
+        store.take(2, held);
+        assert!(matches!(store.take(3, asked), Reply::Refused(Refusal::Mismatch { .. })));
+        assert!(is_granted(&store.after(TTL_MS + 1).take(3, asked)), "{held:?}");
+    }
+}
+
+#[test]
+fn of_waiters_that_have_died_before_the_clock_was_set_back_none_costs_a_claim_window() {
+    let mut store = Store::held();
+    for dead in 2..12 {
+        store.take(dead, Mode::Exclusive);
+    }
+    store.now_ms -= 100_000;
+    store.take(12, Mode::Exclusive);
+    assert_eq!(store.end(1), [12]);
+}
+
+#[test]
 fn a_look_shows_no_hold_that_has_ended() {
     let mut store = Store::new();
     for reader in 1..5 {

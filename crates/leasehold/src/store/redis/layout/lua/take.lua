@@ -88,7 +88,8 @@ if from then return call('LPOS', gate .. ':x', from) and 'C' or 'N' end
 -- The name may be in use as another kind of lock.
 local LOCK = 'LOCK_CAPACITY'
 local limit = match(what, '/(%d+)') or LOCK
-local in_force = holder and LOCK or state == 's' and second or limit
+local in_force = holder and left_ms > 0 and LOCK or limit
+if state == 's' and second ~= limit and call('PTTL', gate) >= GRACE then in_force = second end
 if (in_force == LOCK) ~= (limit == LOCK) or in_force ~= limit and is_try then
   return 'M ' .. in_force
 end
