@@ -209,3 +209,19 @@ async fn c16_a_right_that_a_script_lacks_half_way_is_said_at_once() {
         }
     }
 }
+
+/// C16: a user whose keys may not be made to end writes none that would stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_without_the_right_to_let_keys_end_a_user_leaves_none() {
+    let rights = Redis::HOLDER_RIGHTS.replace("+pexpire ", "");
+    let server = RedisServer::options().user(&format!("poor on >pw {rights}")).start().unwrap();
+    let near = connect(&server.patient_url()).await;
+    let poor = connect(&server.patient_url_as("poor", "pw")).await;
+    let held = near.mutex("a").ttl(LONG).acquire().await.unwrap();
+    soon(poor.mutex("a").acquire()).await.unwrap_err();
+    soon(poor.rwlock("b").read().acquire()).await.unwrap_err();
+    held.release().await.unwrap();
+    drop(poor.close().await);
+    let keys: Vec<String> = server.command("KEYS *").unwrap();
+    assert_eq!(keys, ["lh:%token"]);
+}

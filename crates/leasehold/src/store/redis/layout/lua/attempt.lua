@@ -11,6 +11,7 @@ end
 -- the gate changes, unless the caller writes it afterwards and gives no state.
 local function close(gate, attempt, state, value)
   local ended = gate .. ':x'
+  outlive(ended, CLOSED) -- A user without this right writes nothing that would stay for ever.
   if not call('LPOS', ended, attempt) then
     call('RPUSH', ended, attempt)
     call('LTRIM', ended, -MAX_CLOSED, -1)

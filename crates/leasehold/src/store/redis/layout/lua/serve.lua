@@ -27,8 +27,9 @@ local function grant(gate, attempt, what, facts, token, life, is_own, used)
     return
   end
   local weight, limit = match(what, '(%d+)/(%d+)')
-  -- What outlived the gate that it was written with does not count.
-  if used == 0 then call('DEL', gate .. ':h') end
+  -- What outlived the gate that it was written with does not count. It expires now: a user without
+  -- this right writes nothing that would stay for ever.
+  if used == 0 then call('PEXPIRE', gate .. ':h', 0) end
   local added = call('ZADD', gate .. ':h', now_ms + life, attempt .. ' ' .. what .. facts)
   call('HSET', gate .. ':w', attempt, token)
   outlive(gate .. ':h', life + GRACE)

@@ -100,6 +100,8 @@ if claim and shut_us == 0 then return 'N' end
 -- A waiter whose place was lost brings it again.
 local function join()
   if is_new then place = draw(counter) end
+  -- A user without this right writes nothing that would stay for ever.
+  if is_new then call('PEXPIRE', queue, 'QUEUE') end
   local is_again = call('ZADD', queue, 'NX', place, request) == 0
   if is_again then place = text(call('ZSCORE', queue, request)) end
   call('PEXPIRE', queue, 'QUEUE')
