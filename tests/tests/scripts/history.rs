@@ -33,7 +33,7 @@ pub(super) enum Verb {
         /// How often the lease was passed on, and how far ahead the token is (µs).
         describes: Option<(u16, u64)>,
     },
-    Look,
+    Look(u32),
     Revoke {
         force: bool,
     },
@@ -72,7 +72,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
             }),
         4 => (any::<bool>(), prop::option::weighted(0.6, (0u16..3, ahead)))
             .prop_map(|(knows, describes)| Verb::Keep { knows, describes }),
-        1 => Just(Verb::Look),
+        1 => (0u32..2).prop_map(|limit| Verb::Look(100 * limit)),
         1 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
         2 => Just(Verb::Set),
         9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, ballot),
@@ -264,7 +264,7 @@ impl History {
                 let keep = Keep::new(request, ttl).with_known(known(knows));
                 Action::Keep(keep.with_description(description))
             }
-            Verb::Look => Action::Look { limit: 100 },
+            Verb::Look(limit) => Action::Look { limit },
             Verb::Revoke { force } => Action::Revoke { id, force },
             Verb::Take { waits, brings_place, ballot, claims, once_per_ms } => {
                 let highest = self.counter.max(now_us);

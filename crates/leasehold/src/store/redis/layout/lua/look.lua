@@ -5,7 +5,8 @@
 --       them with their places; shared holds with their deadlines, their tokens, and attempts that
 --       have ended; the last run that has succeeded
 --@include gate
-local gate, last, tokens = KEYS[1], ARGV[1] - 1, {}
+-- A range to -1 would be all.
+local gate, last, tokens = KEYS[1], ARGV[1] == '0' and -MAX_WAITING - 1 or ARGV[1] - 1, {}
 local _, value = read(gate)
 local shares = call('ZRANGE', gate .. ':h', 0, last, 'WITHSCORES')
 for at = 1, #shares, 2 do
