@@ -11,10 +11,8 @@ pub(crate) fn start() -> Outcome<RedisServer> {
     Ok(RedisServer::options().line("maxclients 15000").start()?)
 }
 
-/// The total work of a server at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Scripts that clients called.
     scripts: u64,
     /// Commands of all kinds, also those that scripts call.
     commands: u64,

@@ -3,7 +3,6 @@
 /// A fault of a place. A report calls it by its name here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// The rights of the clients' user are taken away.
     AclTaken,
     /// The bus between a primary of a cluster and all other nodes is cut; clients still reach it.
     BusCut,

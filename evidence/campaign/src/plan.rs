@@ -70,7 +70,6 @@ pub(crate) const PERMITS: u32 = 4;
 /// Values that are read and written, each under its own lock.
 pub(crate) const REGISTERS: usize = 8;
 
-/// The number of jobs, if there are any.
 pub(crate) const JOBS: usize = 6;
 
 /// All kinds of numbers, those that survive a loss of data, and those that need no clock.

@@ -31,7 +31,6 @@ const WRITE: &str = "
 /// The values in a database.
 pub(crate) const TABLE: &str = "CREATE TABLE register (name text PRIMARY KEY, value bigint)";
 
-/// The isolation levels, in turns.
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 
 /// How long it may take to find the primary.

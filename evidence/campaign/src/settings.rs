@@ -9,7 +9,6 @@ use leasehold_testkit::must;
 /// The length of a run, as a span: `LEASEHOLD_CAMPAIGN=2m`.
 const SPAN: &str = "LEASEHOLD_CAMPAIGN";
 
-/// The seed of all choices.
 const SEED: &str = "LEASEHOLD_CAMPAIGN_SEED";
 
 /// A directory for the results.

@@ -26,7 +26,6 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Whether the test allows this violation.
     fn allows(self, violation: Violation) -> bool {
         match self {
             Self::Kept => false,

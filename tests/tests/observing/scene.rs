@@ -89,7 +89,6 @@ pub(crate) struct Scene {
     pub(crate) subject: Subject,
     pub(crate) clock: FakeClock,
     pub(crate) network: Faulty,
-    /// A client whose metrics are recorded.
     pub(crate) client: Client,
     /// Another client, whose metrics are not recorded.
     pub(crate) other: Client,

@@ -46,7 +46,6 @@ fn server() -> Option<Postgres> {
     installed("PostgreSQL", must(Postgres::start_with(&settings)))
 }
 
-/// A server, and a pooler before it with a number of sessions.
 fn pooled(sessions: u32) -> Option<(Postgres, PgBouncer)> {
     let server = server()?;
     let bouncer = installed("PgBouncer", must(PgBouncer::start(&server, sessions)))?;
@@ -80,7 +79,6 @@ async fn until(server: &Postgres, sql: &str) {
     harness::until(sql, async || must(server.query(sql)).trim() == "t").await;
 }
 
-/// The error of the store with which something was refused.
 #[track_caller]
 fn refused<T>(done: Result<T, Error>) -> StoreError {
     let Err(Error::Store(error)) = done.map(drop) else { panic!("it was done, or is unknown") };

@@ -74,7 +74,6 @@ fn sound(place: &Place) -> Value {
     serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
 }
 
-/// Calls both commands with a handle.
 fn use_handle(place: &Place, handle: &str) {
     for arguments in [&["renew", "--for", "1m", handle][..], &["give", handle]] {
         let ended = place.end(arguments);

@@ -50,7 +50,6 @@ impl Terminal {
         Self::start(place, &format!("{shell} script"))
     }
 
-    /// An interactive shell that runs this line.
     pub(crate) fn shell(place: &Place, line: &str) -> Self {
         let mut shell = Self::start(place, "bash --norc --noprofile -i");
         shell.until("$ ");

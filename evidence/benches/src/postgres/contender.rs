@@ -35,7 +35,6 @@ pub(super) enum Contender {
     Statements(Arc<Vec<Session>>),
 }
 
-/// A session with the statements that take a lock and release it.
 pub(super) struct Session {
     client: tokio_postgres::Client,
     /// The text of the statements, and their prepared forms.

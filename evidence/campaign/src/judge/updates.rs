@@ -15,7 +15,6 @@ const WINDOW: usize = 24;
 /// The most updates of one window that are searched; more have never overlapped.
 const MOST: usize = 48;
 
-/// The protected value, which is swapped.
 #[derive(Clone)]
 struct Swapped(u64);
 

@@ -21,7 +21,6 @@ pub(super) fn set_back(place: &mut Place, random: &mut Random) {
     step(place, random, -1.0);
 }
 
-/// Sets the clock forward, with the same limit.
 pub(super) fn set_forward(place: &mut Place, random: &mut Random) {
     step(place, random, 1.0);
 }

@@ -23,7 +23,6 @@ pub(super) fn fill(place: &mut Place, random: &mut Random) {
     limit(place, random, "noeviction");
 }
 
-/// Evicts whatever is there, for a while.
 pub(super) fn evict(place: &mut Place, random: &mut Random) {
     limit(place, random, "allkeys-random");
 }

@@ -47,7 +47,6 @@ impl Player {
         if self.random.chance(30) { drop(leadership) } else { drop(leadership.resign().await) }
     }
 
-    /// Records the waiters of a name, in the order of its queue.
     pub(super) async fn watch_queue(&mut self) {
         let name = match self.random.chance(50) {
             true => Plan::name(self.random.below(self.plan.names / 4)),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use leasehold_core::HolderId;
 
-/// The value of the hash's field `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Read,
@@ -21,7 +20,6 @@ pub(crate) struct Record {
     pub(crate) end_ms: u64,
     /// The keys that end with an entry of a reader, or with a hold of ours: by owner and number.
     pub(crate) entries: BTreeMap<(String, u64), Entry>,
-    /// The counter of a fenced lock.
     pub(crate) counter: u64,
 }
 
@@ -169,7 +167,6 @@ impl Record {
         true
     }
 
-    /// When the last entry of the hash ends.
     pub(crate) fn last_end_ms(&self) -> Option<u64> {
         let is_entry = |owner: &str, number: u64| {
             self.owners.get(owner).is_some_and(|count| (1..=*count).contains(&number))

@@ -94,7 +94,6 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// Waits until this condition is true in the page.
     #[track_caller]
     pub(super) fn until(&self, condition: &str) -> impl Future<Output = ()> {
         let place = std::panic::Location::caller();
