@@ -41,20 +41,22 @@ pub struct Backoff {
     first_ms: u32,
     longest_ms: u32,
     next_ms: u32,
+    /// The jitter of the delays, and of other pauses of their owner.
+    pub jitter: Jitter,
 }
 
 impl Backoff {
     /// Delays from `first` to `longest`.
-    pub const fn new(first: Duration, longest: Duration) -> Self {
+    pub const fn new((first, longest): (Duration, Duration), jitter: Jitter) -> Self {
         let (first_ms, longest_ms) = (first.as_millis() as u32, longest.as_millis() as u32);
-        Self { first_ms, longest_ms, next_ms: first_ms }
+        Self { first_ms, longest_ms, next_ms: first_ms, jitter }
     }
 
     /// The next delay.
-    pub fn next_delay(&mut self, jitter: &mut Jitter) -> Duration {
+    pub fn next_delay(&mut self) -> Duration {
         let delay_ms = self.next_ms;
         self.next_ms = delay_ms.saturating_mul(2).min(self.longest_ms);
-        jitter.around(Duration::from_millis(delay_ms.into()))
+        self.jitter.around(Duration::from_millis(delay_ms.into()))
     }
 
     /// Begins again with the first delay.
@@ -70,14 +72,14 @@ mod tests {
     #[test]
     fn delays_double_up_to_the_longest_and_begin_again_after_a_success() {
         let (first, longest) = (Duration::from_millis(50), Duration::from_millis(500));
-        let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(1));
+        let mut backoff = Backoff::new((first, longest), Jitter::new(1));
         for expected in [50, 100, 200, 400, 500, 500] {
             let (low, high) = (expected * 9 / 10, expected * 11 / 10);
-            let delay = backoff.next_delay(&mut jitter).as_millis();
+            let delay = backoff.next_delay().as_millis();
             assert!((low..=high).contains(&delay), "{delay} is not about {expected}");
         }
         backoff.reset();
-        assert!(backoff.next_delay(&mut jitter) <= first * 11 / 10);
+        assert!(backoff.next_delay() <= first * 11 / 10);
     }
 
     #[test]

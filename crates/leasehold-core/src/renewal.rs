@@ -11,12 +11,9 @@ use crate::lease::LossReason;
 use crate::options::Renewal;
 use crate::time::Instant;
 
-/// The first delay after a renewal that failed: 50 ms. Each further delay doubles.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-
-/// The longest delay between two tries: 500 ms, so that the last tenth of a default lease still has
-/// several tries.
-const RETRY_LONGEST: Duration = Duration::from_millis(500);
+/// The first and the longest delay after a renewal that failed: 50 ms, and 500 ms, so that the last
+/// tenth of a default lease still has several tries.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// A renewal is sent up to 50 ms early, together with others that are due then: ten thousand leases
 /// cost twenty calls a second instead of a thousand. The renewal of a short lease is sent at most
@@ -35,7 +32,6 @@ pub struct Renewing {
     in_flight: bool,
     overdue: bool,
     backoff: Backoff,
-    jitter: Jitter,
 }
 
 /// The work that is due now.
@@ -70,8 +66,7 @@ impl Renewing {
             next: now,
             in_flight: false,
             overdue: false,
-            backoff: Backoff::new(RETRY_FIRST, RETRY_LONGEST),
-            jitter: Jitter::new(seed),
+            backoff: Backoff::new(RETRY, Jitter::new(seed)),
         };
         renewing.next = now + renewing.interval(now);
         renewing
@@ -81,7 +76,7 @@ impl Renewing {
     /// the rest: a lease that was handed over is only valid for the claim window.
     fn interval(&mut self, now: Instant) -> Duration {
         let left = self.valid_until.saturating_since(now);
-        self.jitter.around(self.ttl.min(left) / 3)
+        self.backoff.jitter.around(self.ttl.min(left) / 3)
     }
 
     /// Ends the lease at `limit`, even if its holder is healthy: `max_hold` after the start of the
@@ -159,7 +154,7 @@ impl Renewing {
     /// since the last success: the renewal is overdue from now on, and the lease is still valid.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.in_flight = false;
-        self.next = now + self.backoff.next_delay(&mut self.jitter);
+        self.next = now + self.backoff.next_delay();
         !std::mem::replace(&mut self.overdue, true)
     }
 }

@@ -48,7 +48,6 @@ struct Call<'a> {
     own: OwnAttempt<'a>,
     reported: Reported,
     retry: Retry,
-    jitter: Jitter,
     /// The first place at the client's gate, while this call has it.
     front: Option<Front>,
     /// What the call waits by, at a store without a queue.
@@ -59,13 +58,11 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn new(asked: &'a Asked<'a>) -> Self {
-        let mut jitter = asked.keeper.jitter();
         Self {
             asked,
             own: OwnAttempt::new(asked),
             reported: Reported::default(),
-            retry: Retry::new(Jitter::new(jitter.next_u64()), asked.started),
-            jitter,
+            retry: Retry::new(asked.keeper.jitter(), asked.started),
             front: None,
             poller: None,
             now: asked.started,
@@ -131,7 +128,7 @@ impl<'a> Call<'a> {
             return Ok(turn);
         }
         if !asked.keeper.store.inner.capabilities().queued {
-            let way = Poller::make_way(&asked.keeper.store, &mut self.jitter);
+            let way = Poller::make_way(&asked.keeper.store, &mut self.retry.backoff.jitter);
             Box::pin(way).await;
         }
         self.read_clock();
@@ -156,7 +153,7 @@ impl<'a> Call<'a> {
             };
             self.now = timed.received;
             if timed.answer.reply != Reply::Closed {
-                self.retry.reset();
+                self.retry.backoff.reset();
             }
             match timed.answer.reply {
                 Reply::Granted(grant) => {
@@ -230,7 +227,7 @@ impl<'a> Call<'a> {
         let asked = self.asked;
         let store = &asked.keeper.store;
         let attempt = Arc::clone(&self.own.attempt);
-        let ask_at = self.now + patience(place, &mut self.jitter);
+        let ask_at = self.now + patience(place, &mut self.retry.backoff.jitter);
         let told = async {
             match select(pin!(attempt.told()), store.clock.sleep_until(ask_at)).await {
                 Either::Left((told, _)) => told,

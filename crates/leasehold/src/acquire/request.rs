@@ -227,21 +227,14 @@ impl Drop for OwnAttempt<'_> {
 /// The retries of a call, across all its attempts: each failure makes the next delay longer, until
 /// the store answers.
 pub(super) struct Retry {
-    backoff: Backoff,
-    jitter: Jitter,
+    pub(super) backoff: Backoff,
     at: Instant,
 }
 
 impl Retry {
     /// The state before the first request.
     pub(super) fn new(jitter: Jitter, now: Instant) -> Self {
-        let (first, longest) = RETRY_BACKOFF;
-        Self { backoff: Backoff::new(first, longest), jitter, at: now }
-    }
-
-    /// Resets the delay, because the store has answered.
-    pub(super) fn reset(&mut self) {
-        self.backoff.reset();
+        Self { backoff: Backoff::new(RETRY_BACKOFF, jitter), at: now }
     }
 
     /// Whether the next try is before the limit.
@@ -252,8 +245,8 @@ impl Retry {
     /// Pauses, but not past the limit of the call: the last try is made at the limit, and its
     /// failure says what was in the way at the end.
     pub(super) async fn pause(&mut self, store: &ClockedStore, limit: Option<Instant>) {
-        let delay = self.backoff.next_delay(&mut self.jitter);
-        let delay = self.jitter.between(delay / 2, delay);
+        let delay = self.backoff.next_delay();
+        let delay = self.backoff.jitter.between(delay / 2, delay);
         let at = store.now() + delay;
         self.at = limit.map_or(at, |limit| at.min(limit));
         store.clock.sleep_until(self.at).await;

@@ -163,9 +163,7 @@ impl Gathering<'_> {
         }
         let store = &self.like.keeper.store;
         let end = store.now() + TRY_MOMENT;
-        let (first, longest) = TRY_BACKOFF;
-        let mut backoff = Backoff::new(first, longest);
-        let mut jitter = self.like.keeper.jitter();
+        let mut backoff = Backoff::new(TRY_BACKOFF, self.like.keeper.jitter());
         let names = self.held.iter_mut().zip(&self.requests).enumerate();
         for (nth, (held, request)) in names.skip(busy) {
             while held.is_none() {
@@ -173,7 +171,7 @@ impl Gathering<'_> {
                 if held.is_some() {
                     break;
                 }
-                let again = store.now() + backoff.next_delay(&mut jitter);
+                let again = store.now() + backoff.next_delay();
                 if again >= end || is_in_use(self.like.keeper, request.name).await {
                     return Ok(Some(nth));
                 }

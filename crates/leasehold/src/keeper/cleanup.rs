@@ -73,9 +73,8 @@ impl Keeper {
     /// Tries the cleanup until it is done or does not matter any more.
     pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
-        let (first, longest) = CLEANUP_BACKOFF;
-        let (mut backoff, mut jitter) =
-            (Backoff::new(first, longest), Jitter::new(self.table().jitter.next_u64()));
+        let seed = self.table().jitter.next_u64();
+        let mut backoff = Backoff::new(CLEANUP_BACKOFF, Jitter::new(seed));
         Box::pin(async move {
             let Cleanup { name, action, until, notice } = cleanup;
             loop {
@@ -86,7 +85,7 @@ impl Keeper {
                     }
                     Err(error) => error,
                 };
-                let again = keeper.store.now() + backoff.next_delay(&mut jitter);
+                let again = keeper.store.now() + backoff.next_delay();
                 if again >= until || !keeper.is_worth_trying_again(error.kind()) {
                     return keeper.cleaned(Err(error));
                 }

@@ -29,7 +29,6 @@ pub(super) struct Listener {
     /// The observer has been warned that the inbox cannot be opened.
     is_warned: bool,
     pub(super) is_wanted: bool,
-    jitter: Jitter,
 }
 
 impl Keeper {
@@ -82,16 +81,15 @@ impl Keeper {
 
 impl Listener {
     pub(super) fn new(keeper: &Arc<Keeper>) -> Self {
-        let (first, longest) = INBOX_BACKOFF;
+        let seed = keeper.table().jitter.next_u64();
         Self {
             keeper: Arc::clone(keeper),
             inbox: None,
             opening: None,
             open_at: Instant::default(),
-            backoff: Backoff::new(first, longest),
+            backoff: Backoff::new(INBOX_BACKOFF, Jitter::new(seed)),
             is_warned: false,
             is_wanted: false,
-            jitter: Jitter::new(keeper.table().jitter.next_u64()),
         }
     }
 
@@ -145,7 +143,7 @@ impl Listener {
                     let text = format!("no messages from the store, waiters only ask: {error}");
                     keeper.observe(&Event::Warning { text: &text });
                 }
-                self.open_at = keeper.store.now() + self.backoff.next_delay(&mut self.jitter);
+                self.open_at = keeper.store.now() + self.backoff.next_delay();
                 false
             }
         }

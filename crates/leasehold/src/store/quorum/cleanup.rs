@@ -11,13 +11,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::backoff::Backoff;
+use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::fan_out::FanOut;
 use super::leases::LATEST;
-use super::node::{Listener, Node, NodeReply};
+use super::node::{Listener, Node, NodeReply, seed};
 use super::nodes::Nodes;
 use crate::background;
 use crate::replies::may_pass;
@@ -153,8 +153,7 @@ async fn retry_until_answered(
     operation: Operation,
     until: Instant,
 ) {
-    let (first, longest) = BACKOFF;
-    let mut backoff = Backoff::new(first, longest);
+    let mut backoff = Backoff::new(BACKOFF, Jitter::new(seed()));
     let is_too_much = cleanup.node.cleanups.lock().len() > MAX_PENDING;
     loop {
         let mut one = FanOut::new(nodes, nodes.clock.now() + nodes.patience());
@@ -162,7 +161,7 @@ async fn retry_until_answered(
         let Some((_, outcome)) = one.next().await else { return };
         // A missing right may be given back.
         let answered = outcome.as_ref().map_or_else(|error| !may_pass(error.kind()), |_| true);
-        let again = nodes.clock.now() + nodes.delay(&mut backoff);
+        let again = nodes.clock.now() + backoff.next_delay();
         let is_done = answered || is_too_much || again >= until;
         cleanup.answered(&outcome, is_done);
         if is_done {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::{TryFutureExt as _, join_all, select, select_all};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _, unfold};
-use leasehold_core::backoff::Backoff;
+use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message, StoreError};
 
+use super::node::seed;
 use super::nodes::Nodes;
 use crate::background;
 use crate::store::{Inbox, Store, Subscribed, Subscription};
@@ -63,13 +64,13 @@ fn messages(
     index: usize,
     inbox: Option<Box<dyn Inbox>>,
 ) -> BoxStream<'static, ()> {
-    let (first, longest) = REOPEN;
-    let (state, nodes) = ((inbox, Backoff::new(first, longest)), Arc::clone(nodes));
+    let state = (inbox, Backoff::new(REOPEN, Jitter::new(seed())));
+    let nodes = Arc::clone(nodes);
     let next = move |(mut inbox, mut backoff): (Option<Box<dyn Inbox>>, Backoff)| {
         let nodes = Arc::clone(&nodes);
         async move {
             while inbox.is_none() {
-                nodes.clock.sleep_until(nodes.clock.now() + nodes.delay(&mut backoff)).await;
+                nodes.clock.sleep_until(nodes.clock.now() + backoff.next_delay()).await;
                 inbox = open_at(&nodes, client, index).await.ok();
                 if inbox.is_some() {
                     return Some(((), (inbox, backoff)));

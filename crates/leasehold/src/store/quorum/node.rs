@@ -255,11 +255,9 @@ impl Node {
 
 /// Probes a node now and then until it is back, or is no longer used.
 async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
-    let (first, longest) = PROBE_BACKOFF;
-    let mut backoff = Backoff::new(first, longest);
-    let mut jitter = Jitter::new(seed());
+    let mut backoff = Backoff::new(PROBE_BACKOFF, Jitter::new(seed()));
     loop {
-        clock.sleep_until(clock.now() + backoff.next_delay(&mut jitter)).await;
+        clock.sleep_until(clock.now() + backoff.next_delay()).await;
         let Some(node) = node.upgrade() else { return };
         if !node.is_there() {
             node.probe(&name).await;

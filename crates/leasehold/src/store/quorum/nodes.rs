@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Jitter;
 use leasehold_core::quorum::{Ballots, RenewTally, majority};
 use leasehold_core::{Clock, Instant, LockName, StoreError, StoreErrorKind};
 
@@ -79,10 +79,6 @@ impl Nodes {
 
     pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {
         self.jitter.lock().between(low, high)
-    }
-
-    pub(super) fn delay(&self, backoff: &mut Backoff) -> Duration {
-        backoff.next_delay(&mut self.jitter.lock())
     }
 
     pub(super) fn records_tokens(&self) -> bool {

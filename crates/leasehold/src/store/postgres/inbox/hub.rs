@@ -197,7 +197,7 @@ impl Hub {
 
 /// Keeps a session open for as long as somebody needs it.
 async fn serve(hub: Weak<Hub>) {
-    let (mut backoff, mut jitter) = (Backoff::new(PAUSES.0, PAUSES.1), Jitter::new(0));
+    let mut backoff = Backoff::new(PAUSES, Jitter::new(0));
     let mut is_again = false;
     while let Some(hub) = hub.upgrade() {
         {
@@ -220,6 +220,6 @@ async fn serve(hub: Weak<Hub>) {
         }
         is_again = true;
         drop(hub);
-        sleep(backoff.next_delay(&mut jitter)).await;
+        sleep(backoff.next_delay()).await;
     }
 }

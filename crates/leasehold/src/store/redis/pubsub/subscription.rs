@@ -26,8 +26,7 @@ use crate::store::warnings::Warnings;
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// The first and the longest pause between two attempts to subscribe again.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The channels of a subscription.
 #[derive(Clone, Debug)]
@@ -67,7 +66,6 @@ pub(crate) struct ChannelSubscription {
     channels: Channels,
     /// The only server at which to listen; `None` if any server will do.
     node: Option<Address>,
-    jitter: Jitter,
     backoff: Backoff,
     state: Subscribing,
 }
@@ -91,11 +89,11 @@ impl ChannelSubscription {
         node: Option<Address>,
     ) -> Self {
         let jitter = Jitter::new(channels.all.first().map_or(0, |channel| seed(channel)));
-        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let backoff = Backoff::new(PAUSES, jitter);
         let opening =
             SubscribedConnection::open(Arc::clone(&topology), channels.clone(), node.clone());
         let state = Subscribing::Mending(Box::pin(opening));
-        Self { topology, warnings, channels, node, jitter, backoff, state }
+        Self { topology, warnings, channels, node, backoff, state }
     }
 
     /// Subscribes, unless it is subscribed already. If the user may not subscribe, the subscription
@@ -140,7 +138,7 @@ impl ChannelSubscription {
     fn mend(&mut self) -> Subscribing {
         let (topology, channels) = (Arc::clone(&self.topology), self.channels.clone());
         let node = self.node.clone();
-        let pause = self.backoff.next_delay(&mut self.jitter);
+        let pause = self.backoff.next_delay();
         Subscribing::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
             SubscribedConnection::open(topology, channels, node).await
@@ -165,7 +163,7 @@ impl ChannelSubscription {
                     None => {
                         // A server may flood one subscription after the other. The client must not
                         // renew all leases at each of these gaps.
-                        if subscribed.opened.elapsed() >= LONGEST_PAUSE {
+                        if subscribed.opened.elapsed() >= PAUSES.1 {
                             self.backoff.reset();
                         }
                         self.state = self.mend();
