@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{Either, select};
 #[cfg(unix)]
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::time::micros;
@@ -20,6 +21,19 @@ pub struct SystemClock;
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const CLOCK: ClockId = ClockId::Monotonic;
+
+/// The output of `part`; `None` if `deadline` comes first.
+pub(crate) async fn within<T>(
+    clock: &dyn Clock,
+    deadline: impl Into<Option<Instant>>,
+    part: impl Future<Output = T> + Unpin,
+) -> Option<T> {
+    let Some(deadline) = deadline.into() else { return Some(part.await) };
+    match select(part, clock.sleep_until(deadline)).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(_) => None,
+    }
+}
 
 /// The longest single timer: 2 s. The runtime's timers stand still while the machine is suspended.
 /// So a long timer is split into parts, and the clock is checked after each part. After a suspend,

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::{
@@ -16,6 +15,7 @@ use leasehold_core::{
     StoreError,
 };
 
+use crate::clock::within;
 use crate::guard::Guard;
 use crate::keeper::{Handle, Keeper};
 use crate::lock::Lock;
@@ -287,16 +287,12 @@ impl Observation {
             return Err(Error::Forked);
         }
         loop {
-            let due = self.keeper.store.clock.sleep_until(self.inspect_at);
             let message = match &mut self.subscription {
                 Some(subscription) => subscription.next(),
                 None => Box::pin(std::future::pending()),
             };
-            let received = match select(message, due).await {
-                Either::Left((message, _)) => Some(message),
-                Either::Right(_) => None,
-            };
-            let changed = match received {
+            let clock = &*self.keeper.store.clock;
+            let changed = match within(clock, self.inspect_at, message).await {
                 Some(message) => self.received(message),
                 None => match self.inspect().await {
                     Err(Error::Store(error)) if error.kind().is_outage() => {

@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::{ASK_INTERVAL, CLAIM_WINDOW};
@@ -20,6 +19,7 @@ use leasehold_core::{
 use super::poller::Poller;
 use super::report::Reported;
 use super::request::{Asked, Limit, OwnAttempt, Retry, is_granted_in_vain};
+use crate::clock::within;
 use crate::keeper::{Front, Held, Told, Turn, Validity};
 use crate::replies::{refused, unexpected_reply};
 
@@ -113,15 +113,12 @@ impl<'a> Call<'a> {
             Err(waiting) => waiting,
         };
         asked.report_behind(&mut self.reported, &waiting);
-        let turn = match select(&mut waiting.turn, asked.at_limit()).await {
-            Either::Left((Ok(turn), _)) => turn?,
-            // The keeper has dropped the sender.
-            Either::Left((Err(_), _)) => return Err(Error::Closed),
-            Either::Right(((), _)) => {
-                drop(waiting);
-                return Err(asked.timeout(asked.leave_until(), true).await);
-            }
+        let Some(turn) = asked.until_limit(&mut waiting.turn).await else {
+            drop(waiting);
+            return Err(asked.timeout(asked.leave_until(), true).await);
         };
+        // The keeper may have dropped the sender.
+        let turn = turn.map_err(|_| Error::Closed)??;
         if let Turn::Held(held) = &turn {
             self.read_clock();
             held.state.mark_delivered(self.now);
@@ -228,21 +225,17 @@ impl<'a> Call<'a> {
         let store = &asked.keeper.store;
         let attempt = Arc::clone(&self.own.attempt);
         let ask_at = self.now + patience(place, &mut self.retry.backoff.jitter);
-        let told = async {
-            match select(pin!(attempt.told()), store.clock.sleep_until(ask_at)).await {
-                Either::Left((told, _)) => told,
-                Either::Right(_) => Told::Ask,
-            }
-        };
-        let told = match select(asked.at_limit(), pin!(told)).await {
-            Either::Left(_) => return Err(Box::pin(self.leave()).await),
-            Either::Right((told, _)) => told,
-        };
+        let limit = asked.give_up();
+        let until = limit.map_or(ask_at, |limit| limit.min(ask_at));
+        let told = within(&*store.clock, until, pin!(attempt.told())).await;
         self.read_clock();
+        if limit.is_some_and(|limit| self.now >= limit) {
+            return Err(Box::pin(self.leave()).await);
+        }
         asked.report_late_poll(self.now.saturating_since(ask_at));
         Ok(match told {
-            Told::Ask => None,
-            Told::Granted { token, now_us } => {
+            None | Some(Told::Ask) => None,
+            Some(Told::Granted { token, now_us }) => {
                 self.valid_by_message(now_us).map(|until| (token, until))
             }
         })
@@ -291,9 +284,9 @@ impl<'a> Call<'a> {
                 }
             }
         };
-        match select(pin!(waiting), asked.at_limit()).await {
-            Either::Left(_) => Ok(()),
-            Either::Right(_) => Err(asked.timeout(asked.leave_until(), false).await),
+        match asked.until_limit(pin!(waiting)).await {
+            Some(()) => Ok(()),
+            None => Err(asked.timeout(asked.leave_until(), false).await),
         }
     }
 

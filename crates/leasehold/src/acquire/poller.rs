@@ -8,12 +8,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, FutureExt as _, pending, select};
+use futures_util::future::{FutureExt as _, pending};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::ASK_INTERVAL;
 use tokio::sync::OwnedMutexGuard;
 
 use super::request::Asked;
+use crate::clock::within;
 use crate::keeper::Front;
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
@@ -93,9 +94,7 @@ impl Poller {
                 Some(None) | None => pending().await,
             }
         };
-        let sleeping = clock.sleep_until(clock.now() + pause);
-        let is_told = matches!(select(pin!(message), sleeping).await, Either::Left(_));
-        if is_told {
+        if within(&**clock, clock.now() + pause, pin!(message)).await.is_some() {
             self.spread_out(store, took).await;
         } else {
             self.spread = self.spread.and(Some(SPREAD.0));

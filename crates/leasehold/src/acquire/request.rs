@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Action, BoxFuture, End, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Request,
-    Result, StoreError, StoreErrorKind, Take,
+    Action, End, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Request, Result,
+    StoreError, StoreErrorKind, Take,
 };
 
+use crate::clock::within;
 use crate::keeper::{Attempt, Keeper, Polled};
 use crate::store::clocked::{ClockedStore, TimedAnswer};
 
@@ -76,12 +76,9 @@ impl Asked<'_> {
         self.give_up().is_some_and(|limit| self.keeper.store.now() >= limit)
     }
 
-    /// A future that completes when the call's limit is reached.
-    pub(super) fn at_limit(&self) -> BoxFuture<'static, ()> {
-        match self.give_up() {
-            Some(limit) => self.keeper.store.clock.sleep_until(limit),
-            None => Box::pin(std::future::pending()),
-        }
+    /// Waits for a part of the call; `None` if the call's limit comes first.
+    pub(super) async fn until_limit<T>(&self, part: impl Future<Output = T> + Unpin) -> Option<T> {
+        within(&*self.keeper.store.clock, self.give_up(), part).await
     }
 
     /// The latest time for an answer: shortly after the limit, because an answer that is under way
@@ -101,7 +98,7 @@ impl Asked<'_> {
         if prepared.initialized() {
             return Ok(false);
         }
-        select(Box::pin(prepared.wait()), self.at_limit()).await;
+        self.until_limit(Box::pin(prepared.wait())).await;
         self.keeper.ensure_open().map(|()| true)
     }
 

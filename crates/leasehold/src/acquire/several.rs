@@ -14,12 +14,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use leasehold_core::backoff::Backoff;
 use leasehold_core::{Error, Instant, InvalidInput, LockName, Result};
 
 use super::call;
 use super::request::{Asked, Limit};
+use crate::clock::within;
 use crate::failures::no_answer;
 use crate::keeper::{Held, Keeper, Polled};
 
@@ -229,11 +230,8 @@ impl Gathering<'_> {
 
 /// Runs a part of a call that waits, until the end of that call: `None` if the end comes first.
 async fn until_end<T>(like: &Asked<'_>, part: impl Future<Output = T>) -> Option<T> {
-    let Some(end) = like.answer_until().filter(|_| like.waits()) else { return Some(part.await) };
-    match select(pin!(part), like.keeper.store.clock.sleep_until(end)).await {
-        Either::Left((output, _)) => Some(output),
-        Either::Right(_) => None,
-    }
+    let end = like.answer_until().filter(|_| like.waits());
+    within(&*like.keeper.store.clock, end, pin!(part)).await
 }
 
 /// Whether another caller works under a name or waits for it: a caller that just tries does not

@@ -15,11 +15,11 @@ mod run;
 
 use std::fmt;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{
     ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName,
@@ -35,6 +35,7 @@ pub(crate) use self::lease::{Attempt, Held, LeaseState, Told};
 use self::leases::Leases;
 pub(crate) use self::polled::Polled;
 use crate::background;
+use crate::clock::within;
 use crate::event::Event;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
@@ -312,17 +313,13 @@ impl Keeper {
             state.finish();
             self.let_go(&state, now);
         }
-        let patience = self.store.clock.sleep_until(now + CLOSE_PATIENCE);
-        match select(std::pin::pin!(self.until_clean()), patience).await {
-            Either::Left((clean, _)) => {
-                self.forget_if_over();
-                clean
-            }
-            Either::Right(_) => Err(StoreError::new(
-                StoreErrorKind::Timeout,
-                "the store does not answer: held leases end by their deadlines",
-            )),
-        }
+        let clean = pin!(self.until_clean());
+        let Some(clean) = within(&*self.store.clock, now + CLOSE_PATIENCE, clean).await else {
+            let why = "the store does not answer: held leases end by their deadlines";
+            return Err(StoreError::new(StoreErrorKind::Timeout, why));
+        };
+        self.forget_if_over();
+        clean
     }
 
     async fn until_clean(self: &Arc<Self>) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, join_all};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
@@ -14,6 +14,7 @@ use leasehold_core::{
 
 use super::Keeper;
 use super::lease::{Held, LeaseState};
+use crate::clock::within;
 use crate::event::Event;
 use crate::replies::{outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
@@ -207,8 +208,7 @@ impl Keeper {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let patience = keeper.store.now() + INBOX_PATIENCE;
-            let listens = pin!(keeper.listens.wait());
-            select(listens, keeper.store.clock.sleep_until(patience)).await;
+            within(&*keeper.store.clock, patience, pin!(keeper.listens.wait())).await;
             let told = states.into_iter().map(|state| {
                 let label = state.changing().shown_label.clone();
                 let description = state.description(keeper.info(label));

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::select;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::text::show_duration;
 use leasehold_core::{BoxFuture, Instant, Message};
@@ -18,6 +17,7 @@ use super::inbox::Listener;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
 use super::{Keeper, Table};
+use crate::clock::within;
 use crate::event::Event;
 
 /// The largest number of leases that are renewed in one call; all of them are on the same shard.
@@ -75,7 +75,7 @@ impl Keeper {
         let mut running = Running { keeper: Arc::clone(&self), jobs, listener };
         if let Some(opening) = self.store.inner.prepare() {
             let patience = self.store.now() + PREPARE_PATIENCE;
-            select(opening, self.store.clock.sleep_until(patience)).await;
+            within(&*self.store.clock, patience, opening).await;
         }
         // It is set already if there is nothing to open.
         let _ = self.prepared.set(());

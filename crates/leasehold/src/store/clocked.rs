@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::text::show_duration;
 use leasehold_core::{
@@ -19,6 +18,7 @@ use leasehold_core::{
 };
 
 use super::traits::{Store, shard_name};
+use crate::clock::within;
 use crate::event::{Event, Observers};
 use crate::failures::{is_no_answer, no_answer};
 use crate::mutex::Mutex;
@@ -121,12 +121,10 @@ impl ClockedStore {
         async move {
             let answer = pin!(answer);
             let result = match deadline {
-                Some(deadline) => match select(answer, self.clock.sleep_until(deadline)).await {
-                    Either::Left((answer, _)) => answer,
-                    Either::Right(_) => Err(no_answer()),
-                },
-                None => answer.await,
+                Some(deadline) => within(&*self.clock, deadline, answer).await,
+                None => Some(answer.await),
             };
+            let result = result.unwrap_or_else(|| Err(no_answer()));
             let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
             let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
             let error = result.as_ref().err();

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::{Clock, Error, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 
 use super::database::Database;
 use super::error::{FORKED, INTERRUPTED, NO_TURN, error};
 use super::transaction::Site;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, within};
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
 
@@ -149,8 +148,6 @@ fn start(
 /// Waits for an answer of the thread, by the system's clock even if a test moves the store's.
 async fn in_time<T>(answer: oneshot::Receiver<T>, database: &Path) -> Result<T, StoreError> {
     let clock = SystemClock::new();
-    match select(answer, clock.sleep_until(clock.now() + PATIENCE)).await {
-        Either::Left((answer, _)) => answer.map_err(|_| error(database, INTERRUPTED)),
-        Either::Right(_) => Err(error(database, NO_TURN)),
-    }
+    let answer = within(&clock, clock.now() + PATIENCE, answer).await;
+    answer.ok_or_else(|| error(database, NO_TURN))?.map_err(|_| error(database, INTERRUPTED))
 }

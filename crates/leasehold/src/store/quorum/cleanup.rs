@@ -5,11 +5,11 @@
 //! have gone. Only one task asks a node to end an attempt: a second caller waits for the same
 //! answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
@@ -20,6 +20,7 @@ use super::leases::LATEST;
 use super::node::{Listener, Node, NodeReply, seed};
 use super::nodes::Nodes;
 use crate::background;
+use crate::clock::within;
 use crate::replies::may_pass;
 use crate::store::clocked::TimedAnswer;
 
@@ -171,9 +172,7 @@ async fn retry_until_answered(
             nodes.clock.sleep_until(again).await;
             cleanup.node.until_there().await;
         };
-        if let Either::Right(_) =
-            select(std::pin::pin!(pause), nodes.clock.sleep_until(until)).await
-        {
+        if within(&*nodes.clock, until, pin!(pause)).await.is_none() {
             return;
         }
     }

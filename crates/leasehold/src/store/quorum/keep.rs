@@ -5,10 +5,11 @@
 //! the call, so no caller waits. The slower replies matter: a node that lacks the lease gets it
 //! back, so that the lease outlives the nodes that have it now.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select};
+use futures_util::future::join_all;
 use leasehold_core::quorum::{NodeVote, RenewTally};
 use leasehold_core::{
     Action, Answer, Instant, Keep, LockName, Operation, Reply, Request, StoreError, StoreErrorKind,
@@ -17,6 +18,7 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::nodes::{Nodes, default_timeout};
+use crate::clock::within;
 
 /// A lease to keep.
 type Lease = (LockName, Keep);
@@ -25,7 +27,7 @@ type Lease = (LockName, Keep);
 pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     let shortest = leases.iter().map(|(_, keep)| keep.ttl).min().unwrap_or_default();
-    let enough = nodes.clock.sleep_until(started + default_timeout(shortest));
+    let enough = started + default_timeout(shortest);
     for (_, keep) in &leases {
         if let Some(known) = nodes.leases.lock().get_mut(keep.request.id) {
             // A shorter ttl takes nothing back: a node may keep the lease for the longer ttl.
@@ -43,7 +45,7 @@ pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answe
             count(&mut tallies, &mut errors, outcome);
         }
     };
-    select(std::pin::pin!(all), enough).await;
+    within(&*nodes.clock, enough, pin!(all)).await;
     while !tallies.iter().all(RenewTally::is_certain)
         && let Some((_, outcome)) = fan_out.next().await
     {

@@ -1,12 +1,11 @@
 //! One node: a store, its clock, and whether it can be reached.
 
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::text::show_duration;
@@ -19,6 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use crate::background;
+use crate::clock::within;
 use crate::event::Observers;
 use crate::mutex::Mutex;
 use crate::replies::unreadable;
@@ -175,8 +175,8 @@ impl Node {
         }
         state.follows_after = Some(until);
         drop(state);
-        let timer = self.store.clock.sleep_until(until);
-        let following = async { drop(select(asking, timer).await) };
+        let clock = Arc::clone(&self.store.clock);
+        let following = async move { drop(within(&*clock, until, asking).await) };
         // If no thread can be started, the request is not followed.
         let _ = background::spawn(&*self.store.clock, Box::pin(following));
     }
@@ -235,12 +235,12 @@ impl Node {
     async fn probe(&self, name: &LockName) {
         let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
         let sent = self.store.clock.now();
-        let asking = std::pin::pin!(self.store.send(look, sent));
-        match select(asking, self.store.clock.sleep_until(sent + PROBE_PATIENCE)).await {
-            Either::Left((Ok(_), _)) => self.answered(),
+        let asking = pin!(self.store.send(look, sent));
+        match within(&*self.store.clock, sent + PROBE_PATIENCE, asking).await {
+            Some(Ok(_)) => self.answered(),
             // A refusal is an answer.
-            Either::Left((Err(error), _)) if !is_out_of_reach(&error) => self.come_back(),
-            Either::Left((Err(_), _)) | Either::Right(_) => {}
+            Some(Err(error)) if !is_out_of_reach(&error) => self.come_back(),
+            Some(Err(_)) | None => {}
         }
     }
 

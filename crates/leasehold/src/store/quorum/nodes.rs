@@ -1,15 +1,16 @@
 //! The nodes of a quorum, and the state that all requests to them share.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::quorum::{Ballots, RenewTally, majority};
 use leasehold_core::{Clock, Instant, LockName, StoreError, StoreErrorKind};
 
 use super::leases::Leases;
 use super::node::{Node, no_answer, seed};
+use crate::clock::within;
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 
@@ -116,11 +117,9 @@ impl Nodes {
         &self,
         request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let timer = self.clock.sleep_until(self.clock.now() + self.patience());
-        match select(std::pin::pin!(request), timer).await {
-            Either::Left((outcome, _)) => outcome,
-            Either::Right(_) => Err(no_answer()),
-        }
+        let until = self.clock.now() + self.patience();
+        let answer = within(&*self.clock, until, pin!(request)).await;
+        answer.unwrap_or_else(|| Err(no_answer()))
     }
 
     /// The error if too few nodes answered for the outcome to be known.
