@@ -43,8 +43,9 @@ impl From<LossReason> for End {
 pub(crate) struct Signal {
     made_in: MadeIn,
     clock: Arc<dyn Clock>,
-    /// Nanoseconds since the clock's origin; written only with `state` locked.
-    valid_until: AtomicU64,
+    /// The end of the last grant or renewal, in nanoseconds since the clock's origin; written only
+    /// with `state` locked.
+    renewed_until: AtomicU64,
     /// The time at which `max_hold` ends the lease.
     limit: OnceLock<Instant>,
     state: Mutex<Wakers>,
@@ -59,9 +60,9 @@ struct Wakers {
 
 impl Signal {
     pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Self {
-        let valid_until = AtomicU64::new(nanos(until));
+        let renewed_until = AtomicU64::new(nanos(until));
         let (limit, state) = (OnceLock::new(), Mutex::default());
-        Self { made_in: MadeIn::this(), clock, valid_until, limit, state }
+        Self { made_in: MadeIn::this(), clock, renewed_until, limit, state }
     }
 
     /// The signal of the next holder, with the same end of validity as this signal.
@@ -71,13 +72,18 @@ impl Signal {
 
     /// Ends the lease at `limit`, for the reason that it was held too long.
     pub(crate) fn limit_to(&self, limit: Instant) {
-        let _state = self.state.lock();
-        let limit = *self.limit.get_or_init(|| limit);
-        self.valid_until.fetch_min(nanos(limit), Ordering::AcqRel);
+        self.limit.get_or_init(|| limit);
     }
 
+    /// The end of the time for which the holder may rely on the lease.
     pub(crate) fn valid_until(&self) -> Instant {
-        Instant::from_origin(Duration::from_nanos(self.valid_until.load(Ordering::Acquire)))
+        let until = self.renewed_until();
+        self.limit.get().map_or(until, |limit| until.min(*limit))
+    }
+
+    /// Like [`valid_until`](Self::valid_until), without the limit.
+    pub(crate) fn renewed_until(&self) -> Instant {
+        Instant::from_origin(Duration::from_nanos(self.renewed_until.load(Ordering::Acquire)))
     }
 
     /// Moves the end of the lease to a later time, unless the lease has ended: a lost lease stays
@@ -86,8 +92,7 @@ impl Signal {
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
         let state = self.state.lock();
         if state.ended.is_none() && now < self.valid_until() {
-            let until = self.limit.get().map_or(until, |limit| until.min(*limit));
-            self.valid_until.fetch_max(nanos(until), Ordering::AcqRel);
+            self.renewed_until.fetch_max(nanos(until), Ordering::AcqRel);
         }
     }
 
@@ -121,7 +126,7 @@ impl Signal {
     }
 
     /// The reason for which the lease has run out at `now`, if it has.
-    fn overdue(&self, now: Instant) -> Option<LossReason> {
+    pub(crate) fn overdue(&self, now: Instant) -> Option<LossReason> {
         (now >= self.valid_until()).then(|| {
             let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
             if too_long { LossReason::HeldTooLong } else { LossReason::Expired }
@@ -382,6 +387,33 @@ mod tests {
         assert!(poll(&mut lost).is_pending());
         clock.advance(LEASE);
         assert_eq!(poll(&mut lost), Poll::Ready(Some(LossReason::Expired)));
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_is_lost_exactly_at_the_end_of_its_validity() {
+        let clock = FakeClock::new();
+        let (signal, end) = (held(&clock), clock.now() + LEASE);
+        clock.advance(LEASE - Duration::from_nanos(1));
+        assert_eq!(signal.check(), None);
+        assert_eq!(signal.check_at(end), Some(End::Lost(LossReason::Expired)));
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_shortens_nothing() {
+        let clock = FakeClock::new();
+        let signal = held(&clock);
+        signal.extend(clock.now(), clock.now() + LEASE / 2);
+        assert_eq!(signal.valid_until(), clock.now() + LEASE);
+    }
+
+    #[test]
+    fn max_hold_ends_a_healthy_lease() {
+        let clock = FakeClock::new();
+        let (signal, limit) = (held(&clock), clock.now() + 2 * LEASE);
+        signal.limit_to(limit);
+        signal.extend(clock.now(), limit + LEASE);
+        assert_eq!((signal.valid_until(), signal.check()), (limit, None));
+        assert_eq!(signal.check_at(limit), Some(End::Lost(LossReason::HeldTooLong)));
     }
 
     #[test]

@@ -232,7 +232,8 @@ impl Keeper {
         });
         let front = self.front(&attempt.name);
         let Some(kept) = kept else { return Turn::Ask(Some(front)) };
-        let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
+        let is_valid =
+            kept.state.signal.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
         let is_passed = now < kept.slice_until && is_valid;
         let next = is_passed.then(|| kept.state.passed_on(attempt, now)).flatten();
         let KeptForNext { mut renewing, slice_until, cleanup, .. } = *kept;

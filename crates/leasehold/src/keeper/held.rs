@@ -56,14 +56,15 @@ impl Keeper {
             let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
             let renewal = if attempt.gathers.is_some() { Renewal::Auto } else { renewal };
             let seed = table.jitter.next_u64();
-            let mut renewing = Renewing::new(ttl, renewal, validity.until, now, seed);
+            let left = validity.until.saturating_since(now);
+            let mut renewing = Renewing::new(ttl, renewal, left, now, seed);
             if !validity.is_claimed {
                 renewing.renew_by(now + CLAIM_AFTER);
             }
-            if let Some(limit) = limit {
-                renewing.limit_to(limit);
-            }
             let signal = Signal::new(Arc::clone(&self.store.clock), validity.until);
+            if let Some(limit) = limit {
+                signal.limit_to(limit);
+            }
             if grant.described {
                 self.listen();
             }
@@ -74,9 +75,6 @@ impl Keeper {
         };
         if attempt.gathers.is_none() {
             state.mark_delivered(now);
-        }
-        if let Some(limit) = limit {
-            state.signal.limit_to(limit);
         }
         Some(self.held(state))
     }
@@ -89,20 +87,13 @@ impl Keeper {
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
         let max_hold = states.clone().find_map(|state| state.options.max_hold);
         let limit = max_hold.map(|limit| from + limit);
-        {
-            let mut table = self.table();
-            if table.closed {
-                return false;
-            }
-            let Some(due) = table.leases.mark_delivered(states.clone(), limit) else {
-                return false;
-            };
-            states.clone().for_each(|state| state.mark_delivered(from));
-            self.wake_by(&mut table, due);
+        let mut table = self.table();
+        if table.closed {
+            return false;
         }
-        if let Some(limit) = limit {
-            states.for_each(|state| state.signal.limit_to(limit));
-        }
+        let Some(due) = table.leases.mark_delivered(states.clone(), limit) else { return false };
+        states.for_each(|state| state.mark_delivered(from));
+        self.wake_by(&mut table, due);
         true
     }
 
@@ -117,11 +108,9 @@ impl Keeper {
             let mut table = self.table();
             let changed = states.into_iter().map(|state| {
                 state.changing().ttl = ttl;
-                let due = table.leases.update(state.id(), now, |renewing| {
-                    renewing.set_ttl(now, ttl);
-                    renewing.wake_at()
-                });
-                if let Some(due) = due {
+                let left = state.signal.renewed_until().saturating_since(now);
+                let set = |renewing: &mut Renewing| renewing.set_ttl(now, ttl, left);
+                if let Some(due) = table.leases.update(state.id(), set) {
                     self.wake_by(&mut table, due);
                 }
                 self.lease_ended(&mut table, state)

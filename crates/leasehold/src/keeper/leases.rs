@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::backoff::Jitter;
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
+use leasehold_core::renewal::{BATCH_SLACK, Renewing};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
 use super::Map;
@@ -56,8 +56,8 @@ impl KeptLease {
     }
 
     fn wake_at(&self) -> Instant {
-        let wake_at = self.renewing.wake_at();
-        self.tell_at.map_or(wake_at, |at| at.min(wake_at))
+        let dues = [self.renewing.wake_at(), self.tell_at];
+        dues.into_iter().flatten().fold(self.state.signal.valid_until(), Instant::min)
     }
 
     /// Whether the caller of the lease is there: it has the lease, or it is polled.
@@ -66,16 +66,17 @@ impl KeptLease {
         self.state.is_delivered() || is_polled()
     }
 
-    /// The work that is due for the lease now. A lease that nobody wants is not renewed.
-    fn tick(&mut self, now: Instant) -> Tick {
-        match self.renewing.tick(now) {
-            Tick::Send { .. } if !self.is_wanted(now) => {
-                // It is looked at again soon.
-                self.renewing.failed(now);
-                Tick::Wait
-            }
-            tick => tick,
+    /// If a renewal is due now, the time that it may take. A lease that nobody wants is not
+    /// renewed.
+    fn renewal(&mut self, now: Instant) -> Option<Duration> {
+        let left = self.state.signal.renewed_until().saturating_since(now);
+        let timeout = self.renewing.tick(now, left)?;
+        if !self.is_wanted(now) {
+            // It is looked at again soon.
+            self.renewing.failed(now);
+            return None;
         }
+        Some(timeout)
     }
 
     /// Whether the client must tell the store now who has the lease.
@@ -143,7 +144,7 @@ impl Leases {
         next: impl FnOnce() -> Option<Arc<LeaseState>>,
     ) -> Option<(Arc<LeaseState>, Instant)> {
         let entry = self.entries.get_mut(&state.number()).filter(|entry| entry.is_of(state))?;
-        if entry.renewing.valid_until() <= now && !bugs::is_on(Bug::LocalHandOffTooLate) {
+        if entry.state.signal.valid_until() <= now && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
         entry.state = next()?;
@@ -166,7 +167,7 @@ impl Leases {
             let Some(entry) = self.entries.get_mut(&state.number()) else { continue };
             entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
-                entry.renewing.limit_to(limit);
+                entry.state.signal.limit_to(limit);
             }
             self.due = self.due.min(entry.wake_at());
         }
@@ -182,19 +183,18 @@ impl Leases {
         }
     }
 
-    /// Updates the renewal of a lease, and returns the output of `update`; `None` if the lease is
-    /// no longer in the table.
-    pub(super) fn update<T>(
+    /// Updates the renewal of a lease, and returns when the lease is due; `None` if it is no longer
+    /// in the table.
+    pub(super) fn update(
         &mut self,
         id: HolderId,
-        now: Instant,
-        update: impl FnOnce(&mut Renewing) -> T,
-    ) -> Option<T> {
+        update: impl FnOnce(&mut Renewing),
+    ) -> Option<Instant> {
         let entry = self.entries.get_mut(&id.attempt)?;
-        let output = update(&mut entry.renewing);
-        entry.state.signal.extend(now, entry.renewing.valid_until());
-        self.due = self.due.min(entry.wake_at());
-        Some(output)
+        update(&mut entry.renewing);
+        let due = entry.wake_at();
+        self.due = self.due.min(due);
+        Some(due)
     }
 
     /// Renews every lease soon. Messages may have been lost, perhaps because the store has
@@ -235,15 +235,12 @@ impl Leases {
         self.due = NEVER;
         self.entries.retain(|_, entry| {
             if entry.wake_at() <= soon {
-                match entry.tick(now) {
-                    Tick::Lost(reason) => {
-                        work.lost.push((Arc::clone(&entry.state), reason));
-                        return false;
-                    }
-                    Tick::Send { timeout } => {
-                        work.renewals.push((Arc::clone(&entry.state), timeout));
-                    }
-                    Tick::Wait => {}
+                if let Some(reason) = entry.state.signal.overdue(now) {
+                    work.lost.push((Arc::clone(&entry.state), reason));
+                    return false;
+                }
+                if let Some(timeout) = entry.renewal(now) {
+                    work.renewals.push((Arc::clone(&entry.state), timeout));
                 }
                 if entry.tells(now) {
                     work.untold.push(Arc::clone(&entry.state));

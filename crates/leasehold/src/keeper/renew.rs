@@ -105,19 +105,17 @@ impl Keeper {
                     continue;
                 }
                 holder.changing().failures.end();
-                let valid_until = self.store.valid_until(timed, ttl);
-                let until = table.leases.update(holder.id(), now, |renewing| {
-                    renewing.succeeded(now, valid_until);
-                    renewing.valid_until()
-                });
-                extended.extend(until.map(|until| (holder, until)));
+                holder.signal.extend(now, self.store.valid_until(timed, ttl));
+                let left = holder.signal.renewed_until().saturating_since(now);
+                table.leases.update(holder.id(), |renewing| renewing.succeeded(now, left));
+                extended.push(holder);
             }
         }
         // The answer came after the end of the lease. A lost lease stays lost, and is not renewed
         // any more.
         over.iter().for_each(|state| self.forget(state));
-        for (state, until) in extended {
-            let validity = until.saturating_since(now);
+        for state in extended {
+            let validity = state.signal.valid_until().saturating_since(now);
             self.observe(&Event::Renewed { lease: state.facts(), validity });
         }
     }
@@ -139,7 +137,7 @@ impl Keeper {
             let failed = states.into_iter().filter_map(|state| {
                 let holder = Arc::clone(table.leases.get(state.id())?);
                 let is_news = holder.changing().failures.record(cause);
-                table.leases.update(state.id(), now, |renewing| renewing.failed(now))?;
+                table.leases.update(state.id(), |renewing| renewing.failed(now))?;
                 is_news.then_some(holder)
             });
             failed.collect()
@@ -242,9 +240,11 @@ impl Keeper {
                     }
                     match reply {
                         Reply::Kept { .. } => state.changing().known = Some(description),
-                        _ => drop(self.table().leases.update(state.id(), now, |renewing| {
-                            renewing.renew_by(now);
-                        })),
+                        _ => drop(
+                            self.table()
+                                .leases
+                                .update(state.id(), |renewing| renewing.renew_by(now)),
+                        ),
                     }
                 }
             }

@@ -93,7 +93,7 @@ macro_rules! atomics {
 }
 
 atomics! {
-    AtomicU64: u64 { fetch_add, fetch_max, fetch_min }
+    AtomicU64: u64 { fetch_add, fetch_max }
     AtomicUsize: usize { fetch_add, fetch_sub }
 }
 
