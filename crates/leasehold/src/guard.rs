@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
     Action, Description, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName,
-    LossReason, Mode, Operation, Reply, Result, StoreError,
+    LossReason, Mode, Reply, Result, StoreError,
 };
 
 use crate::event::{self, Event};
@@ -243,20 +243,10 @@ impl Guard {
             // The store may execute a renewal whose answer never comes.
             self.held().for_each(|held| held.state.may_last(ttl));
         }
-        let sent = self.held().map(|held| (held, another.unwrap_or_else(|| held.state.ttl())));
-        let sent: Vec<_> = sent.collect();
-        let renewals =
-            sent.iter().map(|(held, ttl)| (held.state.name.clone(), held.state.keep(*ttl)));
-        let renewals = Operation::Keep(renewals.collect());
-        let timed = self.keeper().store.execute(renewals).await?;
-        let Reply::Many(replies) = &timed.answer.reply else {
-            return Err(unexpected_reply(&timed.answer.reply).into());
-        };
-        if replies.len() != 1 + self.others.len() {
-            return Err(unexpected_reply(&timed.answer.reply).into());
-        }
-        Held::renewed(self.keeper(), sent, another, &timed, replies).await?;
+        let states: Vec<_> = self.held().map(|held| Arc::clone(&held.state)).collect();
+        let kept = self.keeper().keep(&states, another, None).await;
         self.ensure_held()?;
+        kept?;
         Ok(self.validity())
     }
 
@@ -461,10 +451,8 @@ impl Guard {
 
 /// Tells the store other facts about the holder.
 async fn describe(held: &Held, description: &Description) -> Result<Reply, StoreError> {
-    // A time of zero leaves the deadline as it is.
-    let keep =
-        held.state.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())));
-    let timed = held.keeper.store.apply(&held.state.name, Action::Keep(keep)).await?;
+    let describe = Action::Keep(held.state.describe(description));
+    let timed = held.keeper.store.apply(&held.state.name, describe).await?;
     if matches!(timed.answer.reply, Reply::Kept { .. }) {
         held.state.changing().known = Some(description.clone());
     }

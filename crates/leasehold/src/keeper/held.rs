@@ -275,12 +275,7 @@ impl Held {
         self.state.lost(reason.unwrap_or(LossReason::Expired))
     }
 
-    pub(crate) fn ensure_held(&self) -> Result<()> {
-        self.ensure_held_at(self.keeper.store.now())
-    }
-
-    /// Like [`ensure_held`](Self::ensure_held), but at `now`, so that several leases are checked at
-    /// the same time.
+    /// The loss, if the lease is lost at `now`, as an error.
     pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
         let loss = self.state.signal.check_here(now).and_then(End::loss);
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))

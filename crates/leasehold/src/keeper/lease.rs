@@ -282,6 +282,12 @@ impl LeaseState {
         Keep::new(self.request.clone(), ttl).with_known(known)
     }
 
+    /// The request that tells the store who has the lease. A time of zero leaves the deadline as it
+    /// is: the renewals move it.
+    pub(crate) fn describe(&self, description: &Description) -> Keep {
+        self.keep(Duration::ZERO).with_description(Some(Box::new(description.clone())))
+    }
+
     /// What the store is told about the lease, with these facts about its client.
     pub(crate) fn description(&self, mut info: Arc<HolderInfo>) -> Description {
         if self.passed_on.times > 0 {

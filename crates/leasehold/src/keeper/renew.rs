@@ -1,22 +1,22 @@
 //! Renew: what the keeper tells a store about held leases. Renewals, many in one request; leases
 //! that the store has forgotten; and who holds.
 
-use std::future::ready;
 use std::pin::pin;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all};
+use futures_util::future::join_all;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
     Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
 };
 
 use super::Keeper;
-use super::lease::{Held, LeaseState};
+use super::lease::LeaseState;
 use crate::clock::within;
 use crate::event::Event;
-use crate::replies::{outcome, unexpected_reply, unusable_reply};
+use crate::replies::{outcome, unusable_reply};
 use crate::store::clocked::TimedAnswer;
 
 /// How long the report of a holder waits for the inbox: 100 ms. If that takes longer, a renewal
@@ -28,57 +28,64 @@ const INBOX_PATIENCE: Duration = Duration::from_millis(100);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Renews leases, and takes leases back that the store has forgotten.
+    /// Renews leases that are due.
     pub(super) fn renew(
         self: &Arc<Self>,
         states: Vec<Arc<LeaseState>>,
         timeout: Duration,
     ) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
-        Box::pin(async move {
-            let now = keeper.store.now();
-            let ttls: Vec<_> = states.iter().map(|state| state.ttl()).collect();
-            let keeps = states.iter().zip(&ttls);
-            let keeps = keeps.map(|(state, ttl)| (state.name.clone(), state.keep(*ttl)));
-            let operation = Operation::Keep(keeps.collect());
-            let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
-            let forgotten = keeper.renewed(&states, &ttls, result);
-            let reclaims = forgotten.iter().map(|(state, reason)| keeper.reclaim(state, *reason));
-            join_all(reclaims).await;
-        })
+        // What fails is recorded.
+        Box::pin(async move { drop(keeper.keep(&states, None, Some(timeout)).await) })
     }
 
-    /// Records the answers to renewals, and returns the leases that have to be taken back.
-    fn renewed(
+    /// Renews leases, perhaps for another ttl from now on, and takes back those that the store has
+    /// forgotten. The keeper gives a `timeout`, and failures are recorded. A holder that renews is
+    /// told of a failure; a lease may be lost then.
+    pub(crate) async fn keep(
         self: &Arc<Self>,
         states: &[Arc<LeaseState>],
-        ttls: &[Duration],
-        result: Result<TimedAnswer, StoreError>,
-    ) -> Vec<(Arc<LeaseState>, LossReason)> {
-        let timed = match result {
-            Ok(timed) => timed,
-            Err(cause) => {
-                self.renewals_failed(states, &cause);
-                return Vec::new();
+        another: Option<Duration>,
+        timeout: Option<Duration>,
+    ) -> Result<(), StoreError> {
+        let failed = |states: &[Arc<LeaseState>], cause: &StoreError| {
+            if timeout.is_some() {
+                self.renewals_failed(states, cause);
             }
         };
-        let Reply::Many(replies) = &timed.answer.reply else {
-            self.renewals_failed(states, &unexpected_reply(&timed.answer.reply));
-            return Vec::new();
-        };
-        let (mut extended, mut forgotten) = (Vec::new(), Vec::new());
-        for ((state, ttl), reply) in states.iter().zip(ttls).zip(replies) {
-            match outcome(reply) {
-                Some(Ok(())) => extended.push((&**state, *ttl)),
+        let now = self.store.now();
+        let ttl = |state: &Arc<LeaseState>| another.unwrap_or_else(|| state.ttl());
+        let ttls: Vec<_> = states.iter().map(ttl).collect();
+        let keeps = states.iter().zip(&ttls);
+        let keeps = keeps.map(|(state, ttl)| (state.name.clone(), state.keep(*ttl)));
+        let operation = Operation::Keep(keeps.collect());
+        let until = timeout.map(|timeout| now + timeout);
+        let timed = self.store.execute_at(operation, now, until).await;
+        let timed = timed.inspect_err(|cause| failed(states, cause))?;
+        let reply = &timed.answer.reply;
+        let replies = if let Reply::Many(replies) = reply { &replies[..] } else { &[] };
+        let (mut renewed, mut forgotten, mut failure) = (Vec::new(), Vec::new(), None);
+        for (nth, (state, ttl)) in states.iter().zip(ttls).enumerate() {
+            match replies.get(nth).and_then(outcome) {
+                Some(Ok(())) => renewed.push((&**state, ttl)),
                 Some(Err(reason)) => match self.holder_of(state) {
                     holder if self.may_reclaim(&holder, reason) => forgotten.push((holder, reason)),
                     _ => self.lose(state, reason),
                 },
-                None => self.renewals_failed([state], &unusable_reply(&state.name, reply)),
+                None => {
+                    let cause = unusable_reply(&state.name, replies.get(nth).unwrap_or(reply));
+                    failed(slice::from_ref(state), &cause);
+                    failure.get_or_insert(cause);
+                }
             }
         }
-        self.extend(extended, &timed);
-        forgotten
+        if let Some(ttl) = another {
+            self.change_ttl(renewed.iter().map(|(state, _)| *state), ttl);
+        }
+        self.extend(renewed, &timed);
+        let reclaims = forgotten.iter().map(|(state, why)| self.reclaim(state, *why, another));
+        let reclaimed: Result<(), _> = join_all(reclaims).await.into_iter().collect();
+        reclaimed.and(failure.map_or(Ok(()), Err))
     }
 
     /// The present holder of this lease.
@@ -89,7 +96,7 @@ impl Keeper {
     /// Extends the leases whose renewals were granted, each by the ttl that was sent: the ttl may
     /// have been changed since. Each extension is for the present holder: the lease may have been
     /// passed on since.
-    pub(super) fn extend<'a>(
+    fn extend<'a>(
         self: &Arc<Self>,
         renewed: impl IntoIterator<Item = (&'a LeaseState, Duration)>,
         timed: &TimedAnswer,
@@ -122,7 +129,7 @@ impl Keeper {
 
     /// Records that the renewals of these leases were not answered, or not with an answer that this
     /// client understands.
-    pub(super) fn renewals_failed<'a>(
+    fn renewals_failed<'a>(
         self: &Arc<Self>,
         states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
         cause: &StoreError,
@@ -159,11 +166,13 @@ impl Keeper {
         self.store.inner.capabilities().reclaims && is_unknown && state.signal.check().is_none()
     }
 
-    /// Asks for a lease by its token, and records the answer.
+    /// Asks for a lease by its token, and records the answer. If it is granted, it is renewed
+    /// perhaps for another ttl from now on.
     async fn reclaim(
         self: &Arc<Self>,
         state: &Arc<LeaseState>,
         reason: LossReason,
+        another: Option<Duration>,
     ) -> Result<(), StoreError> {
         // If the guard is dropped from here on, its release must win even if it arrives before the
         // reclaim.
@@ -190,7 +199,12 @@ impl Keeper {
             }
         };
         match outcome(&timed.answer.reply) {
-            Some(Ok(())) => self.extend([(&**state, ttl)], &timed),
+            Some(Ok(())) => {
+                self.extend([(&**state, ttl)], &timed);
+                if let Some(ttl) = another {
+                    self.change_ttl([&**state], ttl);
+                }
+            }
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }
@@ -213,11 +227,8 @@ impl Keeper {
                 (state, description)
             });
             let told: Vec<_> = told.collect();
-            // A time of zero leaves the deadline as it is: the renewals move it.
-            let keeps = told.iter().map(|(state, description)| {
-                let said = Some(Box::new(description.clone()));
-                (state.name.clone(), state.keep(Duration::ZERO).with_description(said))
-            });
+            let keeps = told.iter();
+            let keeps = keeps.map(|(state, told)| (state.name.clone(), state.describe(told)));
             let result = keeper.store.execute(Operation::Keep(keeps.collect())).await;
             keeper.told(told, result);
         })
@@ -254,51 +265,5 @@ impl Keeper {
             }
             Ok(_) | Err(_) => {}
         }
-    }
-}
-
-impl Held {
-    /// Records the answers to the renewals of all these leases for these spans, perhaps for another
-    /// ttl. A lost lease does not end the loop.
-    pub(crate) async fn renewed(
-        keeper: &Arc<Keeper>,
-        held: Vec<(&Self, Duration)>,
-        another: Option<Duration>,
-        timed: &TimedAnswer,
-        replies: &[Reply],
-    ) -> Result<()> {
-        let (mut renewed, mut others) = (Vec::new(), Vec::new());
-        for ((held, ttl), reply) in held.into_iter().zip(replies) {
-            match outcome(reply) {
-                Some(Ok(())) => renewed.push((&*held.state, ttl)),
-                Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
-                None => {
-                    let error = unusable_reply(&held.state.name, reply).into();
-                    others.push(Either::Right(ready(Err(error))));
-                }
-            }
-        }
-        if let Some(ttl) = another {
-            keeper.change_ttl(renewed.iter().map(|(state, _)| *state), ttl);
-        }
-        keeper.extend(renewed, timed);
-        join_all(others).await.into_iter().collect()
-    }
-
-    /// Handles a lease that the store does not have, or no longer has, as a renewal found. The
-    /// lease is taken back if that is allowed, perhaps for another ttl.
-    async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
-        let (keeper, state) = (&self.keeper, &self.state);
-        if !keeper.may_reclaim(state, reason) {
-            keeper.lose(state, reason);
-            return Err(state.lost(reason));
-        }
-        let reclaimed = keeper.reclaim(state, reason).await;
-        self.ensure_held()?;
-        reclaimed?;
-        if let Some(ttl) = another {
-            keeper.change_ttl([&**state], ttl);
-        }
-        Ok(())
     }
 }
