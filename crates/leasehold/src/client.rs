@@ -79,13 +79,13 @@ impl Client {
 
     /// Returns a builder, for a client with options.
     pub fn builder() -> ClientBuilder {
-        let setup = Setup {
+        ClientBuilder {
+            source: None,
+            observers: Vec::new(),
             defaults: LeaseOptions::default(),
             clock: None,
-            observers: Observers::default(),
             slice: SLICE,
-        };
-        ClientBuilder { source: None, observers: Vec::new(), setup }
+        }
     }
 
     /// A mutex: at most one holder at a time.
@@ -259,7 +259,9 @@ impl Client {
 pub struct ClientBuilder {
     source: Option<Source>,
     observers: Vec<Box<dyn Observer>>,
-    setup: Setup,
+    defaults: LeaseOptions,
+    clock: Option<Arc<dyn Clock>>,
+    slice: Duration,
 }
 
 enum Source {
@@ -291,7 +293,7 @@ impl ClientBuilder {
 
     /// The options that every lock of this client begins with.
     pub fn defaults(mut self, options: LeaseOptions) -> Self {
-        self.setup.defaults = options;
+        self.defaults = options;
         self
     }
 
@@ -299,14 +301,14 @@ impl ClientBuilder {
     /// caller asks the store.
     #[doc(hidden)]
     pub fn slice(mut self, slice: Duration) -> Self {
-        self.setup.slice = slice;
+        self.slice = slice;
         self
     }
 
     /// Another clock, for tests. The store `memory:` runs on the same clock. Without this call,
     /// that store uses the clock that [`Client::memory`] would use.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.setup.clock = Some(Arc::new(clock));
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -328,14 +330,11 @@ impl ClientBuilder {
     ///
     /// Dropping the future closes what was opened; nothing is held.
     pub async fn build(mut self) -> Result<Client> {
-        self.setup.defaults.check()?;
+        self.defaults.check()?;
         match self.source.take() {
-            Some(Source::Store(store)) => Ok(self.setup().client(store)),
+            Some(Source::Store(store)) => Ok(self.with(store)),
             Some(Source::Url(url)) if store::is_memory(&url) => Ok(self.in_memory()),
-            Some(Source::Url(url)) => {
-                let store = store::connect(&url).await?;
-                Ok(self.setup().client(store))
-            }
+            Some(Source::Url(url)) => Ok(self.with(store::connect(&url).await?)),
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";
                 Err(InvalidInput::new("store", why).into())
@@ -343,40 +342,25 @@ impl ClientBuilder {
         }
     }
 
-    fn in_memory(self) -> Client {
-        let mut setup = self.setup();
+    fn in_memory(mut self) -> Client {
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
-        setup.clock = setup.clock.or_else(paused);
-        let store = match &setup.clock {
+        self.clock = self.clock.or_else(paused);
+        let store = match &self.clock {
             Some(clock) => Memory::with_clock(Arc::clone(clock)),
             None => Memory::new(),
         };
-        setup.client(Box::new(store))
+        self.with(Box::new(store))
     }
 
-    fn setup(self) -> Setup {
-        Setup { observers: Observers::new(self.observers), ..self.setup }
-    }
-}
-
-/// The settings of a client, apart from its store.
-#[derive(Clone, Debug)]
-struct Setup {
-    defaults: LeaseOptions,
-    clock: Option<Arc<dyn Clock>>,
-    observers: Observers,
-    slice: Duration,
-}
-
-impl Setup {
-    fn client(self, store: Box<dyn Store>) -> Client {
+    fn with(self, store: Box<dyn Store>) -> Client {
+        let observers = Observers::new(self.observers);
         for text in store.warnings() {
-            self.observers.observe(&Event::Warning { text: &text });
+            observers.observe(&Event::Warning { text: &text });
         }
         let offset = store.clock_offset();
         let bounds = Bounds { offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let store = ClockedStore::new(store, clock, bounds, self.observers);
+        let store = ClockedStore::new(store, clock, bounds, observers);
         let who = HolderInfo::new(host(), std::process::id());
         let keeper = Keeper::new(store, [random(), random()], who, self.defaults, self.slice);
         Client { keeper: Handle::new(Arc::new(keeper)) }
