@@ -36,10 +36,9 @@ pub(super) struct Gates {
     /// Whether the store has queues.
     queued: bool,
     tickets: u64,
-    /// Names with a release that the keeper has not taken yet.
-    let_go: Vec<LockName>,
-    /// Gates without callers, and until when they are kept.
-    idle: VecDeque<(Instant, LockName)>,
+    /// Names with a release that the keeper has not taken yet; then gates without callers, and
+    /// until when those are kept.
+    parked: VecDeque<(Instant, LockName)>,
 }
 
 /// The callers of one client that want one name. The gate exists while one of them asks or holds.
@@ -278,7 +277,7 @@ impl Keeper {
         } else {
             let until = self.store.now() + IDLE;
             gate.head = Head::Idle { until };
-            table.gates.idle.push_back((until, name.clone()));
+            table.gates.parked.push_back((until, name.clone()));
             self.wake_by(table, until);
         }
         Wakeup::default()
@@ -338,8 +337,7 @@ impl Table {
 
 impl Gates {
     pub(super) fn new(slice: Duration, queued: bool) -> Self {
-        let (by_name, let_go, idle) = (Map::default(), Vec::new(), VecDeque::new());
-        Self { by_name, slice, queued, tickets: 0, let_go, idle }
+        Self { by_name: Map::default(), slice, queued, tickets: 0, parked: VecDeque::new() }
     }
 
     fn open(&mut self, name: &LockName, terms: Option<Duration>, head: Head) {
@@ -364,7 +362,7 @@ impl Gates {
             return Some(cleanup);
         }
         if !std::mem::replace(&mut gate.is_listed, true) {
-            self.let_go.push(state.name.clone());
+            self.parked.push_front((Instant::default(), state.name.clone()));
         }
         let state = Arc::clone(state);
         gate.let_go = Some(Box::new(KeptForNext { state, renewing, slice_until, cleanup }));
@@ -373,7 +371,7 @@ impl Gates {
 
     /// Records that a lease which was let go has ended: no caller may take it over.
     pub(super) fn end_kept(&mut self, id: HolderId) {
-        for name in &self.let_go {
+        for (_, name) in &self.parked {
             let kept = self.by_name.get_mut(name).and_then(|gate| gate.let_go.as_mut());
             if let Some(kept) = kept.filter(|kept| kept.state.id() == id) {
                 kept.slice_until = Instant::default();
@@ -381,36 +379,27 @@ impl Gates {
         }
     }
 
-    /// Takes out the releases that nobody has taken: the keeper sends them now.
-    pub(super) fn take_let_go(&mut self) -> Vec<Cleanup> {
-        let mut cleanups = Vec::new();
-        for name in std::mem::take(&mut self.let_go) {
+    /// When the first gate without callers is given up.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.parked.front().map(|(until, _)| *until)
+    }
+
+    /// Takes out the releases that nobody has taken: the keeper sends them now. Also takes out the
+    /// gates that nobody uses, because messages that nobody reads would pile up. They are dropped
+    /// with the second value.
+    pub(super) fn take_due(&mut self, now: Instant) -> (Vec<Cleanup>, impl Sized + use<>) {
+        let (mut cleanups, mut unused) = (Vec::new(), Vec::new());
+        while self.next_due().is_some_and(|until| until <= now)
+            && let Some((until, name)) = self.parked.pop_front()
+        {
             let Some(gate) = self.by_name.get_mut(&name) else { continue };
             gate.is_listed = false;
             cleanups.extend(gate.let_go.take().map(|kept| kept.cleanup));
-            if gate.head == Head::LetGo {
-                self.by_name.remove(&name);
+            if gate.head == Head::LetGo || gate.head == (Head::Idle { until }) {
+                unused.extend(self.by_name.remove(&name));
             }
         }
-        cleanups
-    }
-
-    /// When the first gate without callers is given up.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.idle.front().map(|(until, _)| *until)
-    }
-
-    /// Takes out the gates that nobody uses, because messages that nobody reads would pile up. They
-    /// are dropped with the returned value.
-    pub(super) fn take_idle(&mut self, now: Instant) -> impl Sized + use<> {
-        let mut idle = Vec::new();
-        while self.next_due().is_some_and(|until| until <= now) {
-            let Some((until, name)) = self.idle.pop_front() else { break };
-            if self.by_name.get(&name).is_some_and(|gate| gate.head == Head::Idle { until }) {
-                idle.extend(self.by_name.remove(&name));
-            }
-        }
-        idle
+        (cleanups, unused)
     }
 
     /// Takes out the callers behind the first of a gate: a store's answer concerns all of them.

@@ -60,13 +60,14 @@ enum Woken {
 
 impl Keeper {
     /// Takes out all work that is due at `now`.
-    fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> Due {
+    fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> (Due, impl Sized + use<>) {
         let mut cleanups = std::mem::take(&mut table.cleanups);
-        cleanups.extend(table.gates.take_let_go());
+        let (let_go, unused) = table.gates.take_due(now);
+        cleanups.extend(let_go);
         let leases = table.leases.take_due(now);
         let lost = leases.lost.iter().map(|(state, _)| self.lease_ended(table, state));
         let wakeups = lost.collect();
-        Due { cleanups, leases, wakeups }
+        (Due { cleanups, leases, wakeups }, unused)
     }
 
     /// Runs until no work is left, and no handle is left that could ask for more.
@@ -107,9 +108,9 @@ impl Running {
     /// Starts the work that is due, and returns when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let now = self.keeper.store.now();
-        let (due, _idle, next) = {
+        let (due, _unused, next) = {
             let mut table = self.keeper.table();
-            let (due, idle) = (self.keeper.take_due(&mut table, now), table.gates.take_idle(now));
+            let (due, unused) = self.keeper.take_due(&mut table, now);
             let is_busy = !self.jobs.is_empty() || self.listener.is_opening();
             if table.is_idle() && !self.keeper.has_handles() && !is_busy {
                 table.running = false;
@@ -123,7 +124,7 @@ impl Running {
             }
             let is_wanted = self.keeper.wants_inbox.load(Ordering::Relaxed);
             self.listener.is_wanted = is_wanted && !table.closed;
-            (due, idle, next)
+            (due, unused, next)
         };
         self.start(due, now);
         Some(next)
