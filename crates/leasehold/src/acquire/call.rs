@@ -18,7 +18,7 @@ use leasehold_core::{
 
 use super::poller::Poller;
 use super::report::Reported;
-use super::request::{Asked, Limit, OwnAttempt, Retry, is_granted_in_vain};
+use super::request::{Asked, OwnAttempt, Retry, is_granted_in_vain};
 use crate::clock::within;
 use crate::keeper::{Front, Held, Told, Turn, Validity};
 use crate::replies::{refused, unexpected_reply};
@@ -28,18 +28,9 @@ use crate::replies::{refused, unexpected_reply};
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Acquires, or returns `None` if the name is busy and the limit is a try.
-pub(crate) fn acquire(mut asked: Asked<'_>) -> impl Future<Output = Result<Option<Held>>> {
-    // A call that has no time to wait does not queue: later callers would wait for it.
-    let does_not_wait = asked.limit == Limit::Within(Duration::ZERO);
-    if does_not_wait {
-        asked.limit = Limit::Try;
-    }
-    async move {
-        match Call::new(&asked).run().await? {
-            None if does_not_wait => Err(asked.timeout(asked.leave_until(), false).await),
-            outcome => Ok(outcome),
-        }
-    }
+pub(crate) async fn acquire(asked: Asked<'_>) -> Result<Option<Held>> {
+    let outcome = Call::new(&asked).run().await?;
+    if outcome.is_none() { asked.busy().await } else { Ok(outcome) }
 }
 
 /// A call under way, across all its attempts.
@@ -299,12 +290,12 @@ impl<'a> Call<'a> {
             return Err(self.refuse(if is_unanswered { error.maybe_executed() } else { error }));
         }
         let so_far = asked.keeper.store.now().saturating_since(asked.started);
-        let tries_on = match asked.limit {
-            Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
+        let tries_on = match error.kind() {
+            _ if asked.waits() => true,
+            StoreErrorKind::NoQuorum { .. } => {
                 error.may_have_executed() && so_far < QUORUM_PATIENCE
             }
-            Limit::Try => error.may_have_executed() && !is_granted_in_vain(&error),
-            Limit::Forever | Limit::Within(_) => true,
+            _ => error.may_have_executed() && !is_granted_in_vain(&error),
         };
         if tries_on && self.retry.is_before(asked.give_up()) {
             asked.report_trouble(&mut self.reported, &error);

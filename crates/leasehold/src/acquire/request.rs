@@ -60,15 +60,26 @@ impl Asked<'_> {
         Self { limit: Limit::Try, started: now, ..self.clone() }
     }
 
+    /// Whether the call waits for a busy name. A call without any time does not queue: later
+    /// callers would wait for it.
+    /// callers would wait for it.
     pub(super) fn waits(&self) -> bool {
-        self.limit != Limit::Try
+        !matches!(self.limit, Limit::Try | Limit::Within(Duration::ZERO))
     }
 
     pub(super) fn give_up(&self) -> Option<Instant> {
         match self.limit {
             Limit::Forever => None,
-            Limit::Try => Some(self.started + TRY_PATIENCE),
+            Limit::Try | Limit::Within(Duration::ZERO) => Some(self.started + TRY_PATIENCE),
             Limit::Within(span) => Some(self.started + span),
+        }
+    }
+
+    /// The outcome of a call that does not wait, if the name is busy.
+    pub(super) async fn busy<T>(&self) -> Result<Option<T>> {
+        match self.limit {
+            Limit::Try => Ok(None),
+            Limit::Forever | Limit::Within(_) => Err(self.timeout(self.leave_until(), false).await),
         }
     }
 

@@ -62,11 +62,9 @@ pub(crate) fn parse<N: AsRef<str>>(
 pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<Option<Vec<Held>>> {
     let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
-    let does_not_wait = like.limit == Limit::Within(Duration::ZERO);
-    let limit = if does_not_wait { Limit::Try } else { like.limit };
     let polled = Polled::new(like.options.ttl);
     let clock = &*like.keeper.store.clock;
-    let like = Asked { gathers: Some(Arc::clone(&polled)), limit, ..like };
+    let like = Asked { gathers: Some(Arc::clone(&polled)), ..like };
     let request = |name| {
         let nth = names.iter().take_while(|other| *other != name).count() as u64;
         Asked { name, call: like.call + nth, ..like.clone() }
@@ -76,7 +74,6 @@ pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<O
         held: names.iter().map(|_| None).collect(),
         outage: None,
         like,
-        does_not_wait,
     };
     let gathered = polled.of(clock, gathering.run()).await?;
     let Some(mut held) = gathered else { return Ok(None) };
@@ -94,8 +91,6 @@ struct Gathering<'a> {
     held: Vec<Option<Held>>,
     /// The outage that the last requests met, if they met one.
     outage: Option<Error>,
-    /// The limit of the call is zero: the call is a try that ends with an error.
-    does_not_wait: bool,
 }
 
 impl Gathering<'_> {
@@ -113,14 +108,10 @@ impl Gathering<'_> {
                 continue;
             };
             self.let_go_for(busy).await;
-            if self.like.limit == Limit::Try {
+            if !self.like.waits() {
                 let Some(busy) = self.asks_on(busy).await? else { continue };
                 give_back(self.held.drain(..).flatten().collect()).await;
-                if self.does_not_wait {
-                    let request = &self.requests[busy];
-                    return Err(request.timeout(request.leave_until(), false).await);
-                }
-                return Ok(None);
+                return self.requests[busy].busy().await;
             }
             self.held[busy] = self.wait_for(busy).await?;
         }
