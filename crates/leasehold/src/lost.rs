@@ -154,18 +154,7 @@ fn nanos(at: Instant) -> u64 {
     u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl std::fmt::Debug for Signal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.is_of_parent() {
-            return f.write_str("Signal");
-        }
-        let ended = self.state.lock().ended;
-        f.debug_struct("Signal")
-            .field("valid_until", &self.valid_until())
-            .field("ended", &ended)
-            .finish()
-    }
-}
+debug_as!(Signal => |it, f| f.debug_tuple("Signal").field(&it.valid_until()).finish());
 
 /// The loss signal of a [`Guard`](crate::Guard): `Some` with the reason once the lease is lost, and
 /// `None` once it was released or handed out. So a task that watches the signal ends with the

@@ -162,16 +162,12 @@ pub(crate) struct Changing {
     pub(super) observed: Observed,
 }
 
-/// The events of a lease that were reported so far: its grant, and then its end, once.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Observed {
-    #[default]
-    Nothing,
-    /// Nothing was reported yet, and the lease has ended: the caller that reports the grant reports
-    /// the end, too.
-    Ending(End),
-    Held,
-    Ended,
+/// The events of a lease so far: its grant is reported, and then its end, once.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    pub(super) is_granted: bool,
+    /// If this comes first, the caller that reports the grant reports the end, too.
+    pub(super) end: Option<End>,
 }
 
 /// A name that was free is taken by one command, which does not say who holds it. If a lease was

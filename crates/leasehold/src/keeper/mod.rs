@@ -13,7 +13,6 @@ mod polled;
 mod renew;
 mod run;
 
-use std::fmt;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -382,14 +381,7 @@ impl Drop for Handle {
     }
 }
 
-impl fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
-            .field("client", &self.client)
-            .field("store", &self.store.inner)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Keeper => |it, f| f.debug_tuple("Keeper").field(&it.client).field(&it.store.inner).finish());
 
 #[cfg(test)]
 mod tests;

@@ -63,28 +63,15 @@ impl Observed {
     /// Records that the grant was reported. Returns the end of the lease if it came before the
     /// grant was reported, and has to be reported now.
     fn granted(&mut self) -> Option<End> {
-        match *self {
-            Self::Nothing => *self = Self::Held,
-            Self::Ending(end) => {
-                *self = Self::Ended;
-                return Some(end);
-            }
-            Self::Held | Self::Ended => {}
-        }
-        None
+        self.is_granted = true;
+        self.end
     }
 
     /// Records that the lease has ended. Returns whether its end has to be reported now.
     fn ended(&mut self, end: End) -> bool {
-        match *self {
-            Self::Nothing => *self = Self::Ending(end),
-            Self::Held => {
-                *self = Self::Ended;
-                return true;
-            }
-            Self::Ending(_) | Self::Ended => {}
-        }
-        false
+        let is_first = self.end.is_none();
+        self.end.get_or_insert(end);
+        is_first && self.is_granted
     }
 }
 
