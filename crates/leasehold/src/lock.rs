@@ -373,29 +373,17 @@ impl Lock {
             let why = "`once_per` is for a mutex of one name, in a layout of leasehold's own";
             return Err(InvalidInput::new("once_per", why).into());
         }
-        let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
-        let (started, call, joins) = (events.started, events.first, self.joins);
-        let asked = |name| Asked {
-            keeper,
-            name,
-            mode,
-            options,
-            gathers: None,
-            joins,
-            limit,
-            started,
-            call,
-        };
+        let events = CallEvents::begin(keeper, names.all(), mode, options, limit);
+        let asked = Asked { joins: self.joins, ..events.first.clone() };
         match names {
-            LockNames::One(name) => {
-                let held = acquire::acquire(asked(name)).await;
+            LockNames::One(_) => {
+                let held = acquire::acquire(asked).await;
                 events.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
             LockNames::Several(names) => {
-                let like = asked(&names[0]); // `parse` returns at least one name
                 // Boxed, so that the future of a single name stays small.
-                let held = Box::pin(acquire::acquire_all(names, like)).await;
+                let held = Box::pin(acquire::acquire_all(names, asked)).await;
                 events.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))
             }

@@ -25,19 +25,9 @@ pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
     lease.mode.check()?;
     keeper.store.bounds.check(options.ttl, options.least_validity())?;
     let names = slice::from_ref(&lease.name);
-    let events = CallEvents::begin(keeper, names, lease.mode, options.label.as_deref());
-    let asked = Asked {
-        keeper,
-        name: &lease.name,
-        mode: lease.mode,
-        options: &options,
-        gathers: None,
-        joins: false,
-        limit: Limit::Within(PATIENCE.min(lease.ttl)),
-        started: events.started,
-        call: events.first,
-    };
-    let adopted = ask(&asked, &lease).await;
+    let limit = Limit::Within(PATIENCE.min(lease.ttl));
+    let events = CallEvents::begin(keeper, names, lease.mode, &options, limit);
+    let adopted = ask(&events.first, &lease).await;
     events.end(adopted.as_ref().map(|held| Some(slice::from_ref(held))));
     adopted
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
-    Error, FencingToken, Holder, HolderId, Instant, LockName, Mode, Place, Result, Status,
-    StoreError, show_duration,
+    Error, FencingToken, Holder, HolderId, Instant, LeaseOptions, LockName, Mode, Place, Result,
+    Status, StoreError, show_duration,
 };
 
-use super::request::Asked;
+use super::request::{Asked, Limit};
 use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
 use crate::keeper::{Held, Keeper, Waiting};
@@ -24,28 +24,26 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// The events of a call under way. Dropping them before the call has ended reports that it was
 /// cancelled.
-#[derive(Debug)]
 pub(crate) struct CallEvents<'a> {
-    keeper: &'a Arc<Keeper>,
+    /// The request for the first name.
+    pub(crate) first: Asked<'a>,
     names: &'a [LockName],
-    mode: Mode,
-    label: Option<&'a str>,
-    /// The number of the call for the first name; the others follow.
-    pub(crate) first: u64,
-    pub(crate) started: Instant,
     has_ended: bool,
 }
 
 impl<'a> CallEvents<'a> {
+    /// Begins a call for these names, of which there is at least one.
     pub(crate) fn begin(
         keeper: &'a Arc<Keeper>,
         names: &'a [LockName],
         mode: Mode,
-        label: Option<&'a str>,
+        options: &'a Arc<LeaseOptions>,
+        limit: Limit,
     ) -> Self {
-        let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
-        let started = keeper.store.now();
-        Self { keeper, names, mode, label, first, started, has_ended: false }
+        let call = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
+        let (name, started, gathers, joins) = (&names[0], keeper.store.now(), None, false);
+        let first = Asked { keeper, name, mode, options, gathers, joins, limit, started, call };
+        Self { first, names, has_ended: false }
     }
 
     /// Reports the outcome of the call, with a lease for each name, in the order of the names. A
@@ -54,8 +52,9 @@ impl<'a> CallEvents<'a> {
         self.has_ended = true;
         match outcome {
             Ok(Some(leases)) => {
-                for (call, held) in (self.first..).zip(leases) {
-                    self.keeper.report_granted(call, &held.state, self.started);
+                let Asked { keeper, call, started, .. } = self.first;
+                for (call, held) in (call..).zip(leases) {
+                    keeper.report_granted(call, &held.state, started);
                 }
             }
             Ok(None) => self.failed("busy", None),
@@ -65,10 +64,11 @@ impl<'a> CallEvents<'a> {
     }
 
     fn failed(&self, outcome: &'static str, error: Option<&Error>) {
-        let waited = self.keeper.store.now().saturating_since(self.started);
-        for (call, name) in (self.first..).zip(self.names) {
-            let request = RequestFacts { name, mode: self.mode, label: self.label };
-            self.keeper.observe(&Event::Failed { call, request, waited, outcome, error });
+        let Asked { keeper, started, call, .. } = self.first;
+        let waited = keeper.store.now().saturating_since(started);
+        for (call, name) in (call..).zip(self.names) {
+            let request = RequestFacts { name, ..self.first.facts() };
+            keeper.observe(&Event::Failed { call, request, waited, outcome, error });
         }
     }
 }
@@ -105,10 +105,13 @@ impl Reported {
 }
 
 impl Asked<'_> {
+    fn facts(&self) -> RequestFacts<'_> {
+        RequestFacts { name: self.name, mode: self.mode, label: self.options.label.as_deref() }
+    }
+
     fn report(&self, ahead: Option<u32>, own: Option<FencingToken>, cause: Option<&StoreError>) {
-        let Self { name, mode, options, .. } = self;
-        let request = RequestFacts { name, mode: *mode, label: options.label.as_deref() };
-        self.keeper.observe(&Event::Waiting { call: self.call, request, ahead, own, cause });
+        let (call, request) = (self.call, self.facts());
+        self.keeper.observe(&Event::Waiting { call, request, ahead, own, cause });
     }
 
     /// Reports that the store is in trouble, and that the call continues. A try does not wait, so
