@@ -39,8 +39,15 @@ impl ServerDialer {
         let connection = Arc::new(self.dialer.dial(address, None).await?);
         let durable = self.durability.as_ref().map(|durability| {
             let dialer = self.dialer.more_patient(WAIT_SLACK);
-            let main = Arc::downgrade(&connection);
-            Box::new(Durable::new(Arc::clone(durability), dialer, address.clone(), main))
+            Box::new(Durable {
+                durability: Arc::clone(durability),
+                dialer,
+                address: address.clone(),
+                main: Arc::downgrade(&connection),
+                asked: Mutex::default(),
+                begun: Mutex::default(),
+                waiting: OnceLock::new(),
+            })
         });
         Ok(Server { connection, durable, has_draw: AtomicBool::new(false) })
     }
@@ -178,23 +185,6 @@ struct Durable {
 debug_as!(Durable => |it, f| f.debug_tuple("Durable").field(&it.durability).finish());
 
 impl Durable {
-    fn new(
-        durability: Arc<Durability>,
-        dialer: Dialer,
-        address: Address,
-        main: Weak<Connection>,
-    ) -> Self {
-        Self {
-            durability,
-            dialer,
-            address,
-            main,
-            asked: Mutex::default(),
-            begun: Mutex::default(),
-            waiting: OnceLock::new(),
-        }
-    }
-
     async fn check(
         &self,
         connection: &Connection,

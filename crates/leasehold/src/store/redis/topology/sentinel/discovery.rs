@@ -39,10 +39,8 @@ const SHARE: u32 = 3;
 /// Opens connections to the primary of a service.
 #[derive(Debug)]
 pub(crate) struct Discovery {
-    service: String,
-    sentinels: Vec<Address>,
-    to_sentinels: Arc<Dialer>,
     to_servers: ServerDialer,
+    /// Listens to the sentinels, which are also asked.
     switches: Arc<SwitchListener>,
     jitter: Mutex<Jitter>,
 }
@@ -62,15 +60,9 @@ impl Discovery {
         sentinels: &[Address],
         service: &str,
     ) -> Self {
-        let to_sentinels = Arc::new(to_sentinels);
-        Self {
-            service: service.to_owned(),
-            sentinels: sentinels.to_vec(),
-            switches: SwitchListener::new(service, sentinels, Arc::clone(&to_sentinels)),
-            to_sentinels,
-            to_servers,
-            jitter: Mutex::new(Jitter::new(RandomState::new().hash_one(service))),
-        }
+        let jitter = Mutex::new(Jitter::new(RandomState::new().hash_one(service)));
+        let switches = SwitchListener::new(service, sentinels, to_sentinels);
+        Self { to_servers, switches, jitter }
     }
 
     /// Opens a connection for messages to a server that confirms that it is a primary.
@@ -103,7 +95,7 @@ impl Discovery {
             ))
         });
         outcome.map_err(|error: StoreError| {
-            let why = format!("the primary of {:?} at {error}", self.service);
+            let why = format!("the primary of {:?} at {error}", self.switches.service);
             StoreError::new(error.kind(), why).with_source(error)
         })
     }
@@ -135,8 +127,9 @@ impl Discovery {
     /// all sentinels count, if they come about as fast as those of the majority. Sentinels that
     /// hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
+        let sentinels = &self.switches.sentinels;
         let mut asking: FuturesUnordered<_> =
-            self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
+            sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
         let (mut opinions, mut refusals) = (Vec::new(), Vec::new());
         let began = Instant::now();
         let mut until = None;
@@ -150,7 +143,7 @@ impl Discovery {
                 Some(Err(refusal)) => refusals.push(refusal),
                 Some(Ok(opinion)) => {
                     opinions.push(opinion);
-                    if opinions.len() > self.sentinels.len() / 2 {
+                    if opinions.len() > sentinels.len() / 2 {
                         until = Some(Instant::now() + began.elapsed());
                     } else {
                         until = until.or(Some(Instant::now() + GRACE));
@@ -162,12 +155,13 @@ impl Discovery {
     }
 
     async fn ask(&self, sentinel: &Address) -> Result<Opinion, StoreError> {
-        let connection = self.to_sentinels.dial(sentinel, None).await?;
+        let SwitchListener { service, to_sentinels, .. } = &*self.switches;
+        let connection = to_sentinels.dial(sentinel, None).await?;
         let mut questions = redis::pipe();
         // The first command shows a failover earlier than the second command does, but only the
         // second replies with the epoch.
-        questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        questions.cmd("SENTINEL").arg("MASTER").arg(&self.service);
+        questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+        questions.cmd("SENTINEL").arg("MASTER").arg(service);
         let answers = connection.ask_all(&questions).await?;
         let mut answers = answers.into_iter();
         let primary = self.primary(sentinel, answers.next())?;
@@ -181,7 +175,7 @@ impl Discovery {
         match answer {
             Some(Value::Nil) => unsupported(format!(
                 "the sentinel monitors no service {:?}: is the name in the store URL right?",
-                self.service
+                self.switches.service
             )),
             Some(Value::ServerError(refusal)) => match refusal.details() {
                 Some(details) if details.starts_with("unknown command") => unsupported(
@@ -205,7 +199,8 @@ impl Discovery {
         let (first, last) = (sorted.first(), sorted.last());
         let why = first.map(ToString::to_string).unwrap_or_default();
         let kind = last.map_or(StoreErrorKind::Unreachable, |refusal| refusal.kind());
-        StoreError::new(kind, format!("no sentinel names the primary of {:?}: {why}", self.service))
+        let service = &self.switches.service;
+        StoreError::new(kind, format!("no sentinel names the primary of {service:?}: {why}"))
     }
 }
 

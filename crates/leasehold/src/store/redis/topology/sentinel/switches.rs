@@ -35,9 +35,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// primary.
 #[derive(Debug)]
 pub(crate) struct SwitchListener {
-    service: String,
-    sentinels: Vec<Address>,
-    to_sentinels: Arc<Dialer>,
+    pub(super) service: String,
+    pub(super) sentinels: Vec<Address>,
+    pub(super) to_sentinels: Dialer,
     pool: Mutex<Vec<(Address, AbortHandle)>>,
     /// The drop of this ends the task that listens for all connections. The task runs on the
     /// background thread, because a program may block the runtime that opened a connection.
@@ -45,11 +45,7 @@ pub(crate) struct SwitchListener {
 }
 
 impl SwitchListener {
-    pub(crate) fn new(
-        service: &str,
-        sentinels: &[Address],
-        to_sentinels: Arc<Dialer>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(service: &str, sentinels: &[Address], to_sentinels: Dialer) -> Arc<Self> {
         Arc::new(Self {
             service: service.to_owned(),
             sentinels: sentinels.to_vec(),
@@ -81,16 +77,11 @@ impl SwitchListener {
         Ok((connection, pushes))
     }
 
+    /// Closes the connections to other servers than the primary that a message names.
     fn announced(&self, payload: &[u8]) {
-        if let Some(primary) = new_primary(&self.service, &String::from_utf8_lossy(payload)) {
-            self.leave_others(&primary);
-        }
-    }
-
-    /// Closes the connections to other servers than the primary.
-    fn leave_others(&self, primary: &Address) {
-        let pool = self.pool.lock();
-        for (_, closer) in pool.iter().filter(|(address, _)| address != primary) {
+        let named = new_primary(&self.service, &String::from_utf8_lossy(payload));
+        let Some(primary) = named else { return };
+        for (_, closer) in self.pool.lock().iter().filter(|(address, _)| *address != primary) {
             // Requests under way on this connection then have an unknown outcome, and are sent
             // again to the new primary.
             closer.abort();
