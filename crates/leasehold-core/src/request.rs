@@ -45,6 +45,15 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The longest ttl that it asks for, if it asks for a lease.
+    pub fn ttl(&self) -> Option<Duration> {
+        match self {
+            Self::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
+            Self::List { .. } => None,
+            Self::On { action, .. } => action.ttl(),
+        }
+    }
+
     /// Whether the operation changes nothing.
     pub const fn is_read_only(&self) -> bool {
         matches!(self, Self::List { .. } | Self::On { action: Action::Look { .. }, .. })

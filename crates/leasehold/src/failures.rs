@@ -22,6 +22,11 @@ pub(crate) fn is_no_answer(error: &StoreError) -> bool {
     error.source().is_some_and(<dyn Error>::is::<GivenUp>)
 }
 
+/// Whether a request failed because its server could not be reached.
+pub(crate) fn is_out_of_reach(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
+}
+
 /// Failures since the last success: of a call, of a waiter, or of a lease's renewals. It keeps the
 /// newest error other than [`no_answer`], if there is one.
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::background;
 use crate::clock::within;
 use crate::event::Observers;
+use crate::failures::is_out_of_reach;
 use crate::mutex::Mutex;
 use crate::replies::unreadable;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
@@ -266,11 +267,6 @@ async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockNam
             return;
         }
     }
-}
-
-/// Whether a request failed because the node could not be reached.
-fn is_out_of_reach(error: &StoreError) -> bool {
-    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
 }
 
 /// The error of a node that did not answer in time.

@@ -60,13 +60,8 @@ impl Boot {
 
     /// The ttl of an operation, if it is longer than all that were reported to the database.
     pub(crate) fn longer(&self, operation: &Operation) -> Option<Duration> {
-        let longest = match operation {
-            Operation::On { action, .. } => action.ttl(),
-            Operation::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
-            _ => None,
-        };
         let known = self.longest_us.load(Ordering::Relaxed);
-        longest.filter(|ttl| self.is_guarded && micros(*ttl) > known)
+        operation.ttl().filter(|ttl| self.is_guarded && micros(*ttl) > known)
     }
 
     /// The rest of the quarantine, as of the last read of the row.

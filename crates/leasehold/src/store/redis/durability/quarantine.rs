@@ -92,12 +92,8 @@ impl Quarantine {
 
     /// Refuses a lease that could outlive a quarantine.
     pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
-        let longest = match operation {
-            Operation::On { action, .. } => action.ttl(),
-            Operation::Keep(leases) => leases.iter().map(|(_, keep)| keep.ttl).max(),
-            _ => None,
-        };
-        let Some(longest) = longest.filter(|longest| *longest > self.span) else { return Ok(()) };
+        let longest = operation.ttl().filter(|longest| *longest > self.span);
+        let Some(longest) = longest else { return Ok(()) };
         let why = format!(
             "a ttl of {} is longer than the quarantine of {}, so after a restart others could \
              get the lock before the lease ends: ask for less, or write quarantine=off in every \

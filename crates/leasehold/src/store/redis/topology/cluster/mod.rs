@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, select_ok};
-use leasehold_core::{StoreError, StoreErrorKind};
+use leasehold_core::StoreError;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::slots::Map;
 use super::pool::{Opened, Pool};
+use crate::failures::is_out_of_reach;
 use crate::mutex::Mutex;
 use crate::store::redis::connection::Failure;
 use crate::store::redis::connection::call::Call;
@@ -101,7 +102,7 @@ impl Cluster {
         let slot = call.request.keys().iter().next().map_or(0, slot);
         let mut hop = Hop { node: self.primary(slot).await?, asking: false };
         let error = match self.follow(call, slot, &mut hop).await {
-            Err(error) if is_outage(&error) => error,
+            Err(error) if is_out_of_reach(&error) => error,
             outcome => return outcome,
         };
         self.ask_others(&hop.node).await;
@@ -322,9 +323,4 @@ impl Cluster {
         known.map = Some(Arc::clone(&map));
         map
     }
-}
-
-/// Whether the error may concern this node only, while another node serves the slot.
-fn is_outage(error: &StoreError) -> bool {
-    matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
 }
