@@ -297,7 +297,7 @@ impl<'a> Call<'a> {
             }
             _ => error.may_have_executed() && !is_granted_in_vain(&error),
         };
-        if tries_on && self.retry.is_before(asked.give_up()) {
+        if tries_on && asked.give_up().is_none_or(|limit| self.retry.at < limit) {
             asked.report_trouble(&mut self.reported, &error);
             self.retry.pause(&asked.keeper.store, asked.give_up()).await;
             return Ok(());

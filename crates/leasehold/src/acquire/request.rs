@@ -236,18 +236,14 @@ impl Drop for OwnAttempt<'_> {
 /// the store answers.
 pub(super) struct Retry {
     pub(super) backoff: Backoff,
-    at: Instant,
+    /// When the last request was sent again.
+    pub(super) at: Instant,
 }
 
 impl Retry {
     /// The state before the first request.
     pub(super) fn new(jitter: Jitter, now: Instant) -> Self {
         Self { backoff: Backoff::new(RETRY_BACKOFF, jitter), at: now }
-    }
-
-    /// Whether the next try is before the limit.
-    pub(super) fn is_before(&self, limit: Option<Instant>) -> bool {
-        limit.is_none_or(|limit| self.at < limit)
     }
 
     /// Pauses, but not past the limit of the call: the last try is made at the limit, and its

@@ -22,7 +22,7 @@ pub(super) struct Listener {
     keeper: Arc<Keeper>,
     inbox: Option<Box<dyn Inbox>>,
     /// An inbox that is being opened.
-    opening: Option<BoxFuture<'static, Result<Box<dyn Inbox>, StoreError>>>,
+    pub(super) opening: Option<BoxFuture<'static, Result<Box<dyn Inbox>, StoreError>>>,
     /// The time at which the next inbox is opened.
     open_at: Instant,
     backoff: Backoff,
@@ -91,10 +91,6 @@ impl Listener {
             is_warned: false,
             is_wanted: false,
         }
-    }
-
-    pub(super) fn is_opening(&self) -> bool {
-        self.opening.is_some()
     }
 
     pub(super) fn listens(&self) -> bool {

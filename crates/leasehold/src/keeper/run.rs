@@ -111,7 +111,7 @@ impl Running {
         let (due, _unused, next) = {
             let mut table = self.keeper.table();
             let (due, unused) = self.keeper.take_due(&mut table, now);
-            let is_busy = !self.jobs.is_empty() || self.listener.is_opening();
+            let is_busy = !self.jobs.is_empty() || self.listener.opening.is_some();
             if table.is_idle() && !self.keeper.has_handles() && !is_busy {
                 table.running = false;
                 return None;

@@ -158,7 +158,7 @@ impl<'a> AcquireRounds<'a> {
                     self.commit(&mut round, token, &nodes).await;
                 }
                 verdict => {
-                    self.late = fan_out.into_pending().into();
+                    self.late = LateAnswers(fan_out.into_pending());
                     return (round, verdict);
                 }
             }

@@ -56,6 +56,8 @@ pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answe
         .zip(&tallies)
         .map(|((_, keep), tally)| reply(nodes, started, keep, tally))
         .collect();
+    // Too few nodes answered to confirm any of the leases, or its end.
+    let is_undecided = |reply: &Reply| matches!(reply, Reply::Busy { .. });
     if !replies.is_empty() && replies.iter().all(is_undecided) {
         let why = format!("fewer than {} of {} nodes answered", nodes.needed, nodes.len());
         let unanswered = || StoreError::new(StoreErrorKind::Timeout, why);
@@ -90,11 +92,6 @@ pub(super) async fn one(
         answer.reply = reply;
     }
     Ok(answer)
-}
-
-/// Whether too few nodes answered to confirm a lease or its end.
-fn is_undecided(reply: &Reply) -> bool {
-    matches!(reply, Reply::Busy { .. })
 }
 
 fn reply(nodes: &Nodes, started: Instant, keep: &Keep, tally: &RenewTally) -> Reply {

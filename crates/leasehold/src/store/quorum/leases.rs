@@ -21,13 +21,7 @@ const SWEEP_AT: usize = 1024;
 
 /// Answers to the takes of a round that was won without them.
 #[derive(Default)]
-pub(super) struct LateAnswers(Pending<'static, TimedAnswer>);
-
-impl From<Pending<'static, TimedAnswer>> for LateAnswers {
-    fn from(pending: Pending<'static, TimedAnswer>) -> Self {
-        Self(pending)
-    }
-}
+pub(super) struct LateAnswers(pub(super) Pending<'static, TimedAnswer>);
 
 debug_as!(LateAnswers => |it, f| f.debug_tuple("LateAnswers").field(&it.0.len()).finish());
 
