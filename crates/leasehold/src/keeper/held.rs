@@ -122,29 +122,18 @@ impl Keeper {
 
     // ---- out of keeping
 
-    /// Removes a lease from the table, and returns whether it was there. The next caller of its
-    /// gate then asks for another one.
-    pub(super) fn remove(
-        self: &Arc<Self>,
-        table: &mut Table,
-        state: &LeaseState,
-    ) -> (bool, Wakeup) {
-        match table.leases.remove(state) {
-            Some(_) => (true, self.lease_ended(table, state)),
-            None => (false, Wakeup::default()),
-        }
+    /// Removes a lease from the table. Returns the turn of the next caller of its gate, who asks
+    /// for another one, if the lease was there.
+    fn remove(self: &Arc<Self>, table: &mut Table, state: &LeaseState) -> Option<Wakeup> {
+        table.leases.remove(state)?;
+        Some(self.lease_ended(table, state))
     }
 
     /// Removes a lease from the table and reports its end. The lease still has to be released at
     /// the store.
     pub(crate) fn forget(self: &Arc<Self>, state: &LeaseState) {
-        let now = self.store.now();
-        let (was_kept, wakeup) = self.remove(&mut self.table(), state);
-        let end = state.signal.release_at(now);
-        if was_kept {
-            self.report_end(state, end, now);
-        }
-        wakeup.deliver();
+        let wakeup = self.remove(&mut self.table(), state);
+        self.was_let_go(state, wakeup, self.store.now()).deliver();
     }
 
     /// Ends a lease that is lost for this reason, whichever caller has it now, and reports the
@@ -155,7 +144,7 @@ impl Keeper {
             let mut table = self.table();
             // From here on the lease is not passed on any more.
             let holder = table.leases.get(state.id()).cloned();
-            let wakeup = holder.as_ref().map(|holder| self.remove(&mut table, holder).1);
+            let wakeup = holder.as_ref().and_then(|holder| self.remove(&mut table, holder));
             table.gates.end_kept(state.id());
             (holder, wakeup)
         };

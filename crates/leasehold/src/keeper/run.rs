@@ -11,12 +11,11 @@ use leasehold_core::text::show_duration;
 use leasehold_core::{BoxFuture, Instant, Message};
 use tokio::task::coop::cooperative;
 
-use super::cleanup::Cleanup;
+use super::Keeper;
 use super::gate::Wakeup;
 use super::inbox::Listener;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
-use super::{Keeper, Table};
 use crate::clock::within;
 use crate::event::Event;
 
@@ -32,15 +31,6 @@ const IDLE: Duration = Duration::from_hours(1);
 /// How long a first acquire waits for what renewals need: 500 ms, like one request. If it takes
 /// longer, renewals have a way around it, or the acquire fails, too.
 const PREPARE_PATIENCE: Duration = Duration::from_millis(500);
-
-/// The work that is due now.
-#[derive(Debug)]
-struct Due {
-    cleanups: Vec<Cleanup>,
-    leases: DueLeases,
-    /// The turns of callers whose leases have ended.
-    wakeups: Vec<Wakeup>,
-}
 
 /// One keeper while it runs.
 struct Running {
@@ -59,17 +49,6 @@ enum Woken {
 }
 
 impl Keeper {
-    /// Takes out all work that is due at `now`.
-    fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> (Due, impl Sized + use<>) {
-        let mut cleanups = std::mem::take(&mut table.cleanups);
-        let (let_go, unused) = table.gates.take_due(now);
-        cleanups.extend(let_go);
-        let leases = table.leases.take_due(now);
-        let lost = leases.lost.iter().map(|(state, _)| self.lease_ended(table, state));
-        let wakeups = lost.collect();
-        (Due { cleanups, leases, wakeups }, unused)
-    }
-
     /// Runs until no work is left, and no handle is left that could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
         let (listener, jobs) = (Listener::new(&self), FuturesUnordered::new());
@@ -107,49 +86,46 @@ impl Running {
 
     /// Starts the work that is due, and returns when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
-        let now = self.keeper.store.now();
-        let (due, _unused, next) = {
-            let mut table = self.keeper.table();
-            let (due, unused) = self.keeper.take_due(&mut table, now);
+        let (keeper, now) = (Arc::clone(&self.keeper), self.keeper.store.now());
+        let (cleanups, wakeups, leases, _unused, next) = {
+            let mut table = keeper.table();
+            let (let_go, unused) = table.gates.take_due(now);
+            let cleanups = std::mem::take(&mut table.cleanups).into_iter().chain(let_go);
+            let leases = table.leases.take_due(now);
+            let lost = leases.lost.iter().map(|(state, _)| keeper.lease_ended(&mut table, state));
+            let wakeups: Vec<_> = lost.collect();
             let is_busy = !self.jobs.is_empty() || self.listener.opening.is_some();
-            if table.is_idle() && !self.keeper.has_handles() && !is_busy {
+            if table.is_idle() && !keeper.has_handles() && !is_busy {
                 table.running = false;
                 return None;
             }
             let dues = [table.leases.next_due(), table.gates.next_due()];
             let next = dues.into_iter().flatten().min().unwrap_or(now + IDLE);
             table.planned = next;
-            if !due.leases.untold.is_empty() {
-                self.keeper.listen();
+            if !leases.untold.is_empty() {
+                keeper.listen();
             }
-            let is_wanted = self.keeper.wants_inbox.load(Ordering::Relaxed);
+            let is_wanted = keeper.wants_inbox.load(Ordering::Relaxed);
             self.listener.is_wanted = is_wanted && !table.closed;
-            (due, unused, next)
+            (cleanups, wakeups, leases, unused, next)
         };
-        self.start(due, now);
-        Some(next)
-    }
-
-    fn start(&mut self, due: Due, now: Instant) {
-        for (state, reason) in due.leases.lost {
+        let DueLeases { lost, renewals, untold } = leases;
+        for (state, reason) in lost {
             // The lease is no longer in the table, so nobody else reports its end.
-            self.keeper.report_end(&state, state.signal.end(reason), now);
+            keeper.report_end(&state, state.signal.end(reason), now);
         }
-        due.wakeups.into_iter().for_each(Wakeup::deliver);
-        for cleanup in due.cleanups {
-            self.jobs.push(self.keeper.cleanup(cleanup));
-        }
-        let shard = |state: &LeaseState| self.keeper.store.inner.shard(&state.name);
-        for batch in batches(due.leases.untold, |state| shard(state)) {
-            self.jobs.push(self.keeper.tell(batch));
-        }
+        wakeups.into_iter().for_each(Wakeup::deliver);
+        self.jobs.extend(cleanups.map(|cleanup| keeper.cleanup(cleanup)));
+        let shard = |state: &LeaseState| keeper.store.inner.shard(&state.name);
+        let untold = batches(untold, |state| shard(state)).into_iter();
+        self.jobs.extend(untold.map(|batch| keeper.tell(batch)));
         // A short time to answer cuts off no lease that has much more.
-        let renewals = due.leases.renewals;
         for batch in batches(renewals, |(it, span)| (shard(it), span.as_millis().checked_ilog2())) {
             let timeout = batch.iter().map(|(_, timeout)| *timeout).min().unwrap_or_default();
             let states = batch.iter().map(|(state, _)| Arc::clone(state)).collect();
-            self.jobs.push(self.keeper.renew(states, timeout));
+            self.jobs.push(keeper.renew(states, timeout));
         }
+        Some(next)
     }
 
     /// Waits for the next event.
