@@ -4,6 +4,7 @@
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
 //! name, and inspect the record before they report that nobody leads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -90,16 +91,15 @@ impl Election {
     /// Dropping the future withdraws the candidate, and leaves nothing behind.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
         let value = value.into();
-        let keeper = self.keeper.clone();
-        check_value(&keeper, &value)?;
+        check_value(&self.keeper, &value)?;
         let lock = self.lock.clone().label(&value);
         loop {
-            let (keeper, guard) = (keeper.clone(), lock.acquire().await?);
+            let guard = lock.acquire().await?;
             if !guard.is_described() {
                 // If it fails, the keeper tells the store soon.
                 let _ = guard.set_label(&*value).await;
             }
-            let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
+            let leadership = Leadership { guard, messages: AtomicU64::new(0) };
             leadership.publish_value(&value).await;
             if leadership.guard.is_held() {
                 return Ok(leadership);
@@ -178,7 +178,6 @@ impl Election {
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
-    keeper: Handle,
     guard: Guard,
     /// The number of messages that the leader has published.
     messages: AtomicU64,
@@ -206,7 +205,7 @@ impl Leadership {
     /// If the future is dropped, the old or the new value may be in force; observers see which.
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
         let value = value.into();
-        check_value(&self.keeper, &value)?;
+        check_value(self.guard.keeper(), &value)?;
         self.guard.set_label(value.as_str()).await?;
         self.publish_value(&value).await;
         Ok(())
@@ -224,16 +223,17 @@ impl Leadership {
     ///
     /// If the future is dropped, the keeper finishes the release.
     pub async fn resign(self) -> Result<()> {
-        let Self { keeper, guard, .. } = self;
-        let (name, token) = (guard.name().clone(), guard.token());
-        guard.release().await?;
+        let (keeper, name) = (Arc::clone(self.guard.keeper()), self.guard.name().clone());
+        let token = self.guard.token();
+        self.guard.release().await?;
         publish(&keeper, &name, &end_notice(token)).await;
         Ok(())
     }
 
     async fn publish_value(&self, value: &str) {
         let nth = self.messages.fetch_add(1, Ordering::Relaxed);
-        publish(&self.keeper, self.guard.name(), &text(self.guard.token(), nth, value)).await;
+        let Self { guard, .. } = self;
+        publish(guard.keeper(), guard.name(), &text(guard.token(), nth, value)).await;
     }
 }
 

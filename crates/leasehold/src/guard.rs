@@ -318,33 +318,16 @@ impl Guard {
                 self.renew().await?;
                 reply = describe(held, &description).await?;
             }
-            match &reply {
-                Reply::Kept { .. } => {}
-                Reply::NotHeld => return Err(unexpected_reply(&reply).into()),
-                reply => return Err(not_changed(held, reply)),
+            match (&reply, outcome(&reply)) {
+                (Reply::Kept { .. }, _) => {}
+                (Reply::Closed | Reply::Revoked, Some(Err(reason))) => {
+                    held.keeper.lose(&held.state, reason);
+                    return Err(held.state.lost(reason));
+                }
+                _ => return Err(unexpected_reply(&reply).into()),
             }
         }
         Ok(())
-    }
-
-    fn check_single(&self, verb: &str) -> Result<()> {
-        if self.others.is_empty() {
-            return Ok(());
-        }
-        let count = 1 + self.others.len();
-        let why = format!("a guard of {count} names cannot be {verb}: acquire them singly");
-        Err(InvalidInput::new("names", why).into())
-    }
-
-    /// Another guard of the lease relies on it. No other guard can appear after this check: only
-    /// the caller's guard could be re-entered, and the caller has it exclusively.
-    fn check_only_guard(&self, verb: &str) -> Result<()> {
-        if self.state().changing().guards == 1 {
-            return Ok(());
-        }
-        let why =
-            format!("the lease is re-entered and cannot be {verb}: drop its other guards first");
-        Err(InvalidInput::new("lease", why).into())
     }
 
     /// Releases the lease now; the first waiter in the queue gets the lock in the same step. While
@@ -444,8 +427,19 @@ impl Guard {
     #[doc(hidden)]
     pub fn check_handing_out(&self) -> Result<()> {
         self.ensure_held()?;
-        self.check_only_guard("handed out")?;
-        self.check_single("handed out")
+        // No other guard can appear after this check: only the caller's guard could be re-entered,
+        // and the caller has it exclusively.
+        if self.state().changing().guards != 1 {
+            let why =
+                "the lease is re-entered and cannot be handed out: drop its other guards first";
+            return Err(InvalidInput::new("lease", why).into());
+        }
+        if !self.others.is_empty() {
+            let count = 1 + self.others.len();
+            let why = format!("a guard of {count} names cannot be handed out: acquire them singly");
+            return Err(InvalidInput::new("names", why).into());
+        }
+        Ok(())
     }
 }
 
@@ -457,15 +451,4 @@ async fn describe(held: &Held, description: &Description) -> Result<Reply, Store
         held.state.changing().known = Some(description.clone());
     }
     Ok(timed.answer.reply)
-}
-
-/// The error for an unexpected answer to a change of the facts.
-fn not_changed(held: &Held, reply: &Reply) -> Error {
-    match outcome(reply) {
-        Some(Err(reason)) => {
-            held.keeper.lose(&held.state, reason);
-            held.state.lost(reason)
-        }
-        Some(Ok(_)) | None => unexpected_reply(reply).into(),
-    }
 }
