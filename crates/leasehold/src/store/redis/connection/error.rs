@@ -5,8 +5,11 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use leasehold_core::StoreErrorKind::{
+    Corrupt, Denied, Full, NotReplicated, Timeout, Unreachable, Unsupported, Version,
+};
 use leasehold_core::text::show_duration;
-use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
+use leasehold_core::{InvalidInput, StoreError};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
@@ -42,64 +45,44 @@ pub(crate) fn is_in_script(reply: &ServerError) -> bool {
 /// The error by the code of a refusal, as if no script had begun.
 fn by_code(server: &str, reply: &ServerError) -> StoreError {
     let details = quote(reply.details().unwrap_or_default());
-    let (kind, words) = match reply.code() {
-        "ARGUMENT" => (StoreErrorKind::Unsupported, format!("a number is out of range: {details}")),
+    let (kind, words): (_, &str) = match reply.code() {
+        "ARGUMENT" => (Unsupported, &format!("a number is out of range: {details}")),
         "BUSY" => (
-            StoreErrorKind::Unreachable,
-            "the server is busy with somebody's long script: wait, or end that with SCRIPT KILL"
-                .to_owned(),
+            Unreachable,
+            "the server is busy with somebody's long script: wait, or end that with SCRIPT KILL",
         ),
-        "DENIED" => (StoreErrorKind::Denied, format!("the server refuses this machine: {details}")),
+        "DENIED" => (Denied, &format!("the server refuses this machine: {details}")),
         _ if is_not_served(reply) => (
-            StoreErrorKind::Unsupported,
-            format!("the server is a node of a cluster: begin the store URL with {CLUSTER}"),
+            Unsupported,
+            &format!("the server is a node of a cluster: begin the store URL with {CLUSTER}"),
         ),
-        "LOADING" => (
-            StoreErrorKind::Unreachable,
-            "the server is loading its data: wait until that is done".to_owned(),
-        ),
-        "MASTERDOWN" | "READONLY" => (
-            StoreErrorKind::Unreachable,
-            "the server is a replica: give the primary in the store URL".to_owned(),
-        ),
-        "MISCONF" => (
-            StoreErrorKind::Full,
-            "the server takes no writes because it cannot save to disk: see its log".to_owned(),
-        ),
+        "LOADING" => (Unreachable, "the server is loading its data: wait until that is done"),
+        "MASTERDOWN" | "READONLY" => {
+            (Unreachable, "the server is a replica: give the primary in the store URL")
+        }
+        "MISCONF" => {
+            (Full, "the server takes no writes because it cannot save to disk: see its log")
+        }
         "NOAUTH" => (
-            StoreErrorKind::Denied,
-            "the server asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL"
-                .to_owned(),
+            Denied,
+            "the server asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL",
         ),
         "NOPERM" if is_in_script(reply) => return lacking(server, &details),
-        "NOPERM" => (
-            StoreErrorKind::Denied,
-            format!("the user lacks a right that leasehold needs: {details}"),
-        ),
+        "NOPERM" => (Denied, &format!("the user lacks a right that leasehold needs: {details}")),
         "NOREPLICAS" => (
-            StoreErrorKind::NotReplicated,
-            "the server takes no writes because too few replicas follow it (min-replicas-to-write)"
-                .to_owned(),
+            NotReplicated,
+            "the server takes no writes because too few replicas follow it (min-replicas-to-write)",
         ),
-        "NOSCRIPT" => (
-            StoreErrorKind::Unreachable,
-            "somebody flushes its scripts as fast as they are loaded".to_owned(),
-        ),
-        "OOM" => (
-            StoreErrorKind::Full,
-            "the server's memory is full: raise maxmemory, or delete something".to_owned(),
-        ),
+        "NOSCRIPT" => (Unreachable, "somebody flushes its scripts as fast as they are loaded"),
+        "OOM" => (Full, "the server's memory is full: raise maxmemory, or delete something"),
         "UNBLOCKED" => {
             let why = format!("{server}: the server became a replica meanwhile");
-            return StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed();
+            return StoreError::new(Unreachable, why).maybe_executed();
         }
-        "WRONGPASS" => {
-            (StoreErrorKind::Denied, "wrong user or password, or the user is disabled".to_owned())
-        }
+        "WRONGPASS" => (Denied, "wrong user or password, or the user is disabled"),
         "WRONGTYPE" => (
-            StoreErrorKind::Corrupt,
-            "the lock's key has a value that is not leasehold's: delete it, or use another prefix="
-                .to_owned(),
+            Corrupt,
+            "the lock's key has a value that is not leasehold's: delete it, or use another prefix=",
         ),
         "ERR" => return refused_by_words(server, &details),
         code => return half_way(server, &format!("{code} {details}")),
@@ -115,27 +98,21 @@ pub(crate) fn is_not_served(reply: &ServerError) -> bool {
 /// The error for a key that no node of a cluster serves at the moment.
 pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
     let why = format!("{server}: the cluster does not serve this now: {}", quote(why));
-    StoreError::new(StoreErrorKind::Unreachable, why)
+    StoreError::new(Unreachable, why)
 }
 
 /// The error for a refusal with the code `ERR`, by its text.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
-        (StoreErrorKind::Unreachable, "the server is at its limit of clients: raise maxclients")
+        (Unreachable, "the server is at its limit of clients: raise maxclients")
     } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
-        (
-            StoreErrorKind::Unsupported,
-            "the server has no database of that number: give another in the store URL",
-        )
+        (Unsupported, "the server has no database of that number: give another in the store URL")
     } else if details.contains("a non local key in a cluster node") {
         return unserved(server, "a slot is moving, and only who waits for nobody is served");
     } else if details.contains("cluster support disabled") {
-        (
-            StoreErrorKind::Unsupported,
-            "the server is no node of a cluster: begin the store URL with redis://",
-        )
+        (Unsupported, "the server is no node of a cluster: begin the store URL with redis://")
     } else if details.starts_with("unknown command") {
-        (StoreErrorKind::Version, "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed")
+        (Version, "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed")
     // The second text is from Redis 7.0.
     } else if details.contains("ACL failure in script")
         || details.starts_with("The user executing the script can't")
@@ -153,48 +130,47 @@ fn lacking(server: &str, details: &str) -> StoreError {
         "{server}: the user lacks a right that leasehold needs, which `leasehold doctor` names: \
          {details}"
     );
-    StoreError::new(StoreErrorKind::Denied, why).maybe_executed()
+    StoreError::new(Denied, why).maybe_executed()
 }
 
 fn half_way(server: &str, reply: &str) -> StoreError {
     let why = format!("{server}: unexpected refusal: {reply}");
-    StoreError::new(StoreErrorKind::Corrupt, why).maybe_executed()
+    StoreError::new(Corrupt, why).maybe_executed()
 }
 
 /// The error for a request that was handed to the connection and got no answer.
 pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> StoreError {
     let failure = if error.is_timeout() {
         let why = format!("{server}: no answer within {}", show_duration(timeout));
-        StoreError::new(StoreErrorKind::Timeout, why)
+        StoreError::new(Timeout, why)
     } else {
         let why = format!("{server}: the connection was lost: {}", quote(&error.to_string()));
-        StoreError::new(StoreErrorKind::Unreachable, why)
+        StoreError::new(Unreachable, why)
     };
     failure.maybe_executed().with_source(error)
 }
 
 /// The error for an answer that no server should give.
 pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Corrupt, format!("{server}: unexpected answer to {what}"))
-        .maybe_executed()
+    StoreError::new(Corrupt, format!("{server}: unexpected answer to {what}")).maybe_executed()
 }
 
 /// The error for a login without a password.
 pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
     // The error's text is not shown: it comes from the program, and may contain a secret.
     let why = format!("{server}: there is no password to log in with: its source has failed");
-    StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
+    StoreError::new(Unreachable, why).with_source(io::Error::other(error))
 }
 
 /// The error for files of TLS that cannot be used now, although they could be used before.
 pub(crate) fn no_tls(server: &str, why: &InvalidInput) -> StoreError {
-    StoreError::new(StoreErrorKind::Unreachable, format!("{server}: {}", why.why))
+    StoreError::new(Unreachable, format!("{server}: {}", why.why))
 }
 
 /// The error for a host that is no valid name: TLS needs a name to check the server.
 pub(crate) fn no_name(host: &str) -> StoreError {
     let why = format!("the host {host:?} in the store URL is no name that a certificate can have");
-    StoreError::new(StoreErrorKind::Unsupported, why)
+    StoreError::new(Unsupported, why)
 }
 
 /// The error for a TLS handshake that failed.
@@ -202,15 +178,15 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let (kind, words) = match cause {
         Some(rustls::Error::InvalidCertificate(why)) => (
-            StoreErrorKind::Denied,
+            Denied,
             format!(
                 "the server's certificate is not to be trusted ({why}): name its authority with ca="
             ),
         ),
         Some(rustls::Error::InvalidMessage(_)) => {
-            (StoreErrorKind::Unsupported, "the server does not speak TLS: use redis://".to_owned())
+            (Unsupported, "the server does not speak TLS: use redis://".to_owned())
         }
-        _ => (StoreErrorKind::Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
+        _ => (Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
@@ -223,18 +199,18 @@ pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
     {
         let words =
             "the server asks for a client certificate: give cert= and key= in the store URL";
-        (StoreErrorKind::Denied, words.to_owned())
+        (Denied, words.to_owned())
     } else if tls {
-        (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
+        (Unreachable, format!("no greeting: {}", quote(&text)))
     // A TLS port replies with a TLS message instead of RESP. This error does not pass by itself.
     } else if error.kind() == ErrorKind::Parse {
         let words =
             "the server does not answer as Redis does: if this is a TLS port, use rediss://";
-        (StoreErrorKind::Unsupported, words.to_owned())
+        (Unsupported, words.to_owned())
     } else {
         let words =
             "the server closed the connection at once: if this is a TLS port, use rediss://";
-        (StoreErrorKind::Unreachable, words.to_owned())
+        (Unreachable, words.to_owned())
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
@@ -252,12 +228,12 @@ pub(crate) fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> Store
         (Peer::Sentinel, "WRONGPASS") => "wrong sentinel_user or LEASEHOLD_SENTINEL_PASSWORD",
         (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
     };
-    StoreError::new(StoreErrorKind::Denied, format!("{server}: {words}"))
+    StoreError::new(Denied, format!("{server}: {words}"))
 }
 
 fn too_old(server: &str) -> StoreError {
     let why = format!("{server}: the server is too old: Redis 7.0 or Valkey 7.2 is needed");
-    StoreError::new(StoreErrorKind::Version, why)
+    StoreError::new(Version, why)
 }
 
 /// Whether the server closed the connection. It may accept the next one.
@@ -274,7 +250,7 @@ pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) ->
         _ => "",
     };
     let why = format!("{server}: no {stage} within {}{hint}", show_duration(limit));
-    StoreError::new(StoreErrorKind::Timeout, why)
+    StoreError::new(Timeout, why)
 }
 
 /// Another program's text, as a part of a line of ours.
@@ -295,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_refusal_before_execution_is_typed_and_certain() {
-        use StoreErrorKind::{
+        use leasehold_core::StoreErrorKind::{
             Corrupt, Denied, Full, NotReplicated, Unreachable, Unsupported, Version,
         };
         for (line, kind) in [
@@ -326,7 +302,7 @@ mod tests {
 
     #[test]
     fn after_any_other_error_a_script_may_have_stopped_half_way() {
-        use StoreErrorKind::{Corrupt, Denied, Unreachable};
+        use leasehold_core::StoreErrorKind::{Corrupt, Denied, Unreachable};
         for (line, kind) in [
             ("ERR ACL failure in script: no permission", Denied),
             ("ERR The user executing the script can't run this command or subcommand", Denied),

@@ -82,10 +82,9 @@ impl<O: Open> Pool<O> {
     /// The connection of the calling runtime to a place, opened if necessary.
     pub(crate) fn to(&self, place: &O::Target) -> impl Future<Output = Opened> + use<O> {
         let Ok(runtime) = Handle::try_current() else {
-            return Either::Left(ready(Err(StoreError::new(
-                StoreErrorKind::Unsupported,
-                "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
-            ))));
+            let why =
+                "a Redis store was called outside of a tokio runtime: use leasehold::blocking";
+            return Either::Left(ready(Err(StoreError::new(StoreErrorKind::Unsupported, why))));
         };
         let attempt = match self.open_or_join(&runtime, place) {
             Ok(server) => return Either::Left(ready(Ok(server))),

@@ -89,10 +89,8 @@ impl Discovery {
             Ok(opened)
         };
         let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {
-            Err(StoreError::new(
-                StoreErrorKind::Timeout,
-                format!("{address}: the server does not answer"),
-            ))
+            let why = format!("{address}: the server does not answer");
+            Err(StoreError::new(StoreErrorKind::Timeout, why))
         });
         outcome.map_err(|error: StoreError| {
             let why = format!("the primary of {:?} at {error}", self.switches.service);
