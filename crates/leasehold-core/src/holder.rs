@@ -444,7 +444,6 @@ impl Status {
         with_waiters: waiters: Vec<Waiter>,
         with_waiting: waiting: u32,
         with_last_holder: last_holder: Option<LastHolder>,
-        with_held_back: held_back: Vec<String>,
     }
 
     /// Whether nobody holds the name.

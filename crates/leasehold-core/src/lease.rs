@@ -208,19 +208,19 @@ impl LossReason {
 
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the client was closed"),
-            Self::Expired => f.write_str("the lease was not renewed in time"),
-            Self::Forked => f.write_str(
-                "it was acquired before a fork and is the parent's: acquire anew in this process",
-            ),
-            Self::HeldTooLong => f.write_str("the lease was held for longer than max_hold allows"),
-            Self::Revoked => f.write_str("an operator revoked the lease"),
-            Self::Vanished => f.write_str(
+        f.write_str(match self {
+            Self::Closed => "the client was closed",
+            Self::Expired => "the lease was not renewed in time",
+            Self::Forked => {
+                "it was acquired before a fork and is the parent's: acquire anew in this process"
+            }
+            Self::HeldTooLong => "the lease was held for longer than max_hold allows",
+            Self::Revoked => "an operator revoked the lease",
+            Self::Vanished => {
                 "the store does not have the lease: it had ended there, or the store has forgotten \
-                 it (flushed, evicted, restarted empty or failed over)",
-            ),
-        }
+                 it (flushed, evicted, restarted empty or failed over)"
+            }
+        })
     }
 }
 

@@ -35,33 +35,21 @@ impl LockName {
     /// [`InvalidInput`] if the name is empty, longer than 512 bytes, or has a control character.
     /// For such texts use [`LockName::hashed`].
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
-        let name = name.as_ref();
-        if name.is_empty() {
-            return Err(InvalidInput::new(
-                "name",
-                "a lock's name is empty: give it at least one byte",
-            ));
-        }
-        if name.len() > MAX_NAME_BYTES {
-            return Err(InvalidInput::new(
-                "name",
-                format!(
-                    "a lock's name has {} bytes, and the limit is {MAX_NAME_BYTES}: take its hash \
-                     (`LockName::hashed`, in a shell `sha256sum`)",
-                    name.len()
-                ),
-            ));
-        }
-        if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
-            return Err(InvalidInput::new(
-                "name",
-                format!(
-                    "a lock's name has the control character {} at byte {at}: remove it",
-                    found.escape_default()
-                ),
-            ));
-        }
-        Ok(Self(name.into()))
+        let (name, length) = (name.as_ref(), name.as_ref().len());
+        let why = if length == 0 {
+            "a lock's name is empty: give it at least one byte".to_owned()
+        } else if length > MAX_NAME_BYTES {
+            format!(
+                "a lock's name has {length} bytes, and the limit is {MAX_NAME_BYTES}: take its \
+                 hash (`LockName::hashed`, in a shell `sha256sum`)"
+            )
+        } else if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
+            let found = found.escape_default();
+            format!("a lock's name has the control character {found} at byte {at}: remove it")
+        } else {
+            return Ok(Self(name.into()));
+        };
+        Err(InvalidInput::new("name", why))
     }
 
     /// A name for a text of any length: a path, a URL, a query. It is the first 64 characters of

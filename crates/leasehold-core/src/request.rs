@@ -6,7 +6,6 @@
 //! fields of a variant never change, because a store that overlooked a new field would do something
 //! else. So a request with other fields is a new action.
 
-mod names;
 mod reply;
 
 use std::sync::Arc;
@@ -45,6 +44,16 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The name of the operation without its object, such as `take` or `keep`: one of a few words,
+    /// for logs and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Keep(_) => "keep",
+            Self::List { .. } => "list",
+            Self::On { action, .. } => action.as_str(),
+        }
+    }
+
     /// The longest ttl that it asks for, if it asks for a lease.
     pub fn ttl(&self) -> Option<Duration> {
         match self {
@@ -88,6 +97,17 @@ pub enum Action {
 }
 
 impl Action {
+    /// The name of the action, such as `take`: one of a few words, for logs and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::End(_) => "end",
+            Self::Keep(_) => "keep",
+            Self::Look { .. } => "look",
+            Self::Revoke { .. } => "revoke",
+            Self::Take(_) => "take",
+        }
+    }
+
     /// The attempt that the action is about, if it belongs to the caller.
     pub fn holder(&self) -> Option<HolderId> {
         match self {

@@ -1,6 +1,5 @@
 //! The client: the entry point of the library.
 
-use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -269,14 +268,10 @@ enum Source {
     Url(String),
 }
 
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(store) => store.fmt(f),
-            Self::Url(url) => f.write_str(&store::shown_url(url)),
-        }
-    }
-}
+debug_as!(Source => |it, f| match it {
+    Source::Store(store) => store.fmt(f),
+    Source::Url(url) => f.write_str(&store::shown_url(url)),
+});
 
 impl ClientBuilder {
     /// The store, as a URL.

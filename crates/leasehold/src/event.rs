@@ -201,7 +201,8 @@ pub(crate) struct Observers(Arc<[Shielded]>);
 
 impl Observers {
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        let observers: Self = Self(observers.into_iter().map(Shielded::new).collect());
+        let shield = |observer| Shielded { observer, has_panicked: AtomicBool::new(false) };
+        let observers = Self(observers.into_iter().map(shield).collect());
         for observer in &*observers.0 {
             panics(|| observer.observer.begin());
         }
@@ -227,10 +228,6 @@ struct Shielded {
 }
 
 impl Shielded {
-    fn new(observer: Box<dyn Observer>) -> Self {
-        Self { observer, has_panicked: AtomicBool::new(false) }
-    }
-
     fn observe(&self, event: &Event<'_>) {
         if panics(|| self.observer.observe(event))
             && !self.has_panicked.swap(true, Ordering::Relaxed)

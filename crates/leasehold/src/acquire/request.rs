@@ -62,7 +62,6 @@ impl Asked<'_> {
 
     /// Whether the call waits for a busy name. A call without any time does not queue: later
     /// callers would wait for it.
-    /// callers would wait for it.
     pub(super) fn waits(&self) -> bool {
         !matches!(self.limit, Limit::Try | Limit::Within(Duration::ZERO))
     }

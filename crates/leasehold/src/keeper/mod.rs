@@ -381,7 +381,9 @@ impl Drop for Handle {
     }
 }
 
-debug_as!(Keeper => |it, f| f.debug_tuple("Keeper").field(&it.client).field(&it.store.inner).finish());
+debug_as!(Keeper => |it, f| {
+    f.debug_tuple("Keeper").field(&it.client).field(&it.store.inner).finish()
+});
 
 #[cfg(test)]
 mod tests;

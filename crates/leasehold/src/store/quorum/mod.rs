@@ -153,8 +153,13 @@ impl Quorum {
             | Action::Take(Take { request, .. }) => Some(request),
             _ => None,
         };
+        let unsupported =
+            |why| Err(StoreError::new(StoreErrorKind::Unsupported, format!("{name}: {why}")));
         if request.is_some_and(|request| request.mode != Mode::Exclusive) {
-            return Err(mutexes_only(&name));
+            return unsupported(
+                "a quorum has neither readers nor permits: use a mutex, or a store with one \
+                 primary",
+            );
         }
         match action {
             Action::End(end) => end::end(nodes, &name, &end).await,
@@ -162,7 +167,7 @@ impl Quorum {
             Action::Look { limit } => look::run(nodes, &name, limit).await,
             Action::Revoke { id, force } => end::revoke(nodes, &name, id, force).await,
             Action::Take(Take { ballot_us: Some(_), .. } | Take { claim: Some(_), .. }) => {
-                Err(nested(&name))
+                unsupported("a quorum is no node of another quorum")
             }
             Action::Take(take) => match take.from {
                 Some(from) => adopt::run(nodes, &name, &take, from).await,
@@ -249,17 +254,4 @@ impl Store for Quorum {
         }
         warnings
     }
-}
-
-/// The error for a request of readers or of permits.
-fn mutexes_only(name: &LockName) -> StoreError {
-    let why = format!(
-        "{name}: a quorum has neither readers nor permits: use a mutex, or a store with one primary"
-    );
-    StoreError::new(StoreErrorKind::Unsupported, why)
-}
-
-fn nested(name: &LockName) -> StoreError {
-    let why = format!("{name}: a quorum is no node of another quorum");
-    StoreError::new(StoreErrorKind::Unsupported, why)
 }

@@ -22,7 +22,6 @@ mod run_script;
 mod topology;
 pub mod wire;
 
-use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,14 +77,10 @@ pub struct Redis {
     clock: Option<ServerClock>,
 }
 
-impl fmt::Debug for Redis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis")
-            .field("servers", &self.settings.servers.to_string())
-            .field("prefix", &self.settings.prefix())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Redis => |it, f| {
+    let (servers, prefix) = (it.settings.servers.to_string(), it.settings.prefix());
+    f.debug_struct("Redis").field("servers", &servers).field("prefix", &prefix).finish()
+});
 
 impl Redis {
     #[doc = include_str!("../../../docs/redis.md")]
@@ -204,16 +199,6 @@ impl Redis {
     /// Whether a URL with this scheme is for a Redis store, even if the scheme is not supported.
     pub(crate) fn is_named_by(scheme: &str) -> bool {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
-    }
-
-    async fn page(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        keys: u32,
-    ) -> Result<Answer, StoreError> {
-        let primaries = self.topology.primaries().await?;
-        page(primaries, &*self.layout, prefix, after, keys).await
     }
 
     /// The topology of the store; an error in a forked child, whose connections are shared with the
@@ -350,9 +335,10 @@ impl Store for Redis {
                 Box::pin(async move { self.act(&name, &action).await })
             }
             Operation::Keep(leases) => Box::pin(async move { self.keep(&leases).await }),
-            Operation::List { prefix, after, keys } => {
-                Box::pin(async move { self.page(&prefix, after.as_deref(), keys).await })
-            }
+            Operation::List { prefix, after, keys } => Box::pin(async move {
+                let primaries = self.topology.primaries().await?;
+                page(primaries, &*self.layout, &prefix, after.as_deref(), keys).await
+            }),
             _ => Box::pin(ready(Err(StoreError::unknown_request()))),
         }
     }

@@ -6,7 +6,7 @@
 //! together with the clients' lists of nodes.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
@@ -79,10 +79,6 @@ impl NodeList {
     pub(crate) fn entry(self: &Arc<Self>, index: usize) -> NodeEntry {
         NodeEntry { list: Arc::clone(self), index }
     }
-
-    fn state(&self) -> MutexGuard<'_, Listed> {
-        self.0.lock()
-    }
 }
 
 impl Admission for NodeEntry {
@@ -91,7 +87,7 @@ impl Admission for NodeEntry {
     fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async {
             match connection.run_id().await {
-                Ok(run_id) => self.list.state().enter(self.index, run_id, connection.closer()),
+                Ok(run_id) => self.list.0.lock().enter(self.index, run_id, connection.closer()),
                 Err(error) if error.kind() == StoreErrorKind::Denied => Ok(()),
                 Err(error) => Err(error),
             }
@@ -102,7 +98,7 @@ impl Admission for NodeEntry {
 impl NodeEntry {
     /// Whether it is time to store the list at this node. If so, the caller must do that.
     pub(crate) fn is_due(&self) -> bool {
-        let due = &mut self.list.state().nodes[self.index].due;
+        let due = &mut self.list.0.lock().nodes[self.index].due;
         let now = Instant::now();
         let is_due = due.is_none_or(|due| now >= due);
         if is_due {
@@ -116,15 +112,15 @@ impl NodeEntry {
     pub(crate) async fn leave_list(&self, topology: &Topology, prefix: &str, limit: Duration) {
         let call = self.call(prefix);
         match timeout(limit, topology.run(&call)).await {
-            Ok(Ok((id, others))) => self.list.state().learn(self.index, &id, others),
+            Ok(Ok((id, others))) => self.list.0.lock().learn(self.index, &id, others),
             Ok(Err(_)) | Err(_) => {
-                self.list.state().nodes[self.index].due = Some(Instant::now() + LEAVE_AGAIN);
+                self.list.0.lock().nodes[self.index].due = Some(Instant::now() + LEAVE_AGAIN);
             }
         }
     }
 
     fn call(&self, prefix: &str) -> Call<Lists> {
-        let state = self.list.state();
+        let state = self.list.0.lock();
         let former = &state.nodes[self.index].former;
         let [own, former] = [&state.list, former].map(|list| list.clone().unwrap_or_default());
         let args = [new_id(), own, state.addresses(), former];
@@ -135,7 +131,7 @@ impl NodeEntry {
 
     /// Warnings about the lists of other clients.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.list.state().warnings()
+        self.list.0.lock().warnings()
     }
 }
 
