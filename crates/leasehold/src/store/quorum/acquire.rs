@@ -12,7 +12,7 @@ use leasehold_core::{
 
 use super::fan_out::{FanOut, know_clocks};
 use super::leases::{KnownLease, LATEST, LateAnswers, Run};
-use super::node::Node;
+use super::node::{Node, Result};
 use super::nodes::Nodes;
 use super::{cleanup, keep};
 use crate::store::clocked::TimedAnswer;
@@ -69,7 +69,7 @@ impl<'a> AcquireRounds<'a> {
         }
     }
 
-    pub(super) async fn run(mut self) -> Result<Answer, StoreError> {
+    pub(super) async fn run(mut self) -> Result<Answer> {
         let nodes = self.nodes;
         if let Some(answer) = self.without_a_round().await? {
             return Ok(answer);
@@ -111,7 +111,7 @@ impl<'a> AcquireRounds<'a> {
     /// The answer to a request of an attempt that has ended, and to a copy of a request that was
     /// granted. A copy must not start a round: nodes that were not needed for the grant would then
     /// grant it with a higher token.
-    pub(super) async fn without_a_round(&mut self) -> Result<Option<Answer>, StoreError> {
+    pub(super) async fn without_a_round(&mut self) -> Result<Option<Answer>> {
         let Take { request, ttl, .. } = self.take;
         let token = {
             let leases = self.nodes.leases.lock();
@@ -166,7 +166,7 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// Turns the reply of a node into a vote.
-    fn vote(&mut self, reply: Result<TimedAnswer, StoreError>) -> Vote {
+    fn vote(&mut self, reply: Result<TimedAnswer>) -> Vote {
         let timed = match reply {
             Ok(timed) => timed,
             Err(error) => {
@@ -241,7 +241,7 @@ impl<'a> AcquireRounds<'a> {
     /// answer. Waits for the nodes that hold the lease: otherwise the minority that this attempt
     /// still holds would be in the way of a retry. Returns false, and ends nothing, if another
     /// caller has the attempt now.
-    pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool, StoreError> {
+    pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool> {
         let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
         let (id, now) = (request.id, nodes.clock.now());
         match self.run.leases() {
@@ -274,7 +274,7 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// The answer or the error for a lost round.
-    pub(super) fn lost(&self, round: &Round, verdict: &Verdict) -> Result<Answer, StoreError> {
+    pub(super) fn lost(&self, round: &Round, verdict: &Verdict) -> Result<Answer> {
         let nodes = self.nodes;
         if let Some(refusal) = nodes.refusal(self.name.as_str(), &self.errors) {
             let leaves_something = round.count(|vote| vote.trace() != Trace::None) > 0;
@@ -340,7 +340,7 @@ fn silent(round: &Round) -> usize {
 
 /// Sends the take to one node. A node that does not have the lease to adopt grants nothing to the
 /// adopter: the lease may have lapsed there, and somebody else may have held since.
-async fn ask_one(node: Arc<Node>, name: LockName, take: Take) -> Result<TimedAnswer, StoreError> {
+async fn ask_one(node: Arc<Node>, name: LockName, take: Take) -> Result<TimedAnswer> {
     let on = |action| Operation::On { name: name.clone(), action };
     let timed = node.ask(on(Action::Take(take))).await?;
     if let Reply::Refused(Refusal::Ballot) = timed.answer.reply {

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use leasehold_core::quorum::{Verdict, Vote};
-use leasehold_core::{Answer, HolderId, LockName, Reply, StoreError, Take};
+use leasehold_core::{Answer, HolderId, LockName, Reply, Take};
 
 use super::acquire::AcquireRounds;
+use super::node::Result;
 use super::nodes::Nodes;
 
 /// Adopts a lease.
@@ -18,7 +19,7 @@ pub(super) async fn run(
     name: &LockName,
     take: &Take,
     from: HolderId,
-) -> Result<Answer, StoreError> {
+) -> Result<Answer> {
     let mut attempt = AcquireRounds::new(nodes, name, take);
     if let Some(answer) = attempt.without_a_round().await? {
         return Ok(answer);

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::fan_out::FanOut;
 use super::leases::LATEST;
-use super::node::{Listener, Node, NodeReply, seed};
+use super::node::{Listener, Node, NodeReply, Result, seed};
 use super::nodes::Nodes;
 use crate::background;
 use crate::clock::within;
@@ -52,7 +52,7 @@ impl PendingCleanup {
 
     /// Passes an answer on. A cleanup that is done is removed before that: the caller that gets the
     /// answer may send the attempt again, and end it again.
-    fn answered(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
+    fn answered(&mut self, outcome: &Result<TimedAnswer>, is_done: bool) {
         self.is_pending = !is_done;
         let mut pending = self.node.cleanups.lock();
         let listeners = match is_done {
@@ -84,7 +84,7 @@ pub(super) fn start(
     id: HolderId,
     actions: Vec<(usize, Action)>,
     ttl: Duration,
-) -> Result<UnboundedReceiver<NodeReply>, StoreError> {
+) -> Result<UnboundedReceiver<NodeReply>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let add = |(index, action)| Some((PendingCleanup::add(nodes, index, id, &sender)?, action));
     let cleanups: Vec<(PendingCleanup, Action)> = actions.into_iter().filter_map(add).collect();
@@ -114,11 +114,7 @@ pub(super) fn is_pending(nodes: &Nodes, id: HolderId) -> bool {
 /// # Errors
 ///
 /// If nodes refuse the cleanup, and the others are no majority.
-pub(super) async fn until_done(
-    nodes: &Nodes,
-    name: &LockName,
-    id: HolderId,
-) -> Result<(), StoreError> {
+pub(super) async fn until_done(nodes: &Nodes, name: &LockName, id: HolderId) -> Result<()> {
     let mut errors = vec![None; nodes.len()];
     loop {
         let (sender, mut answers) = mpsc::unbounded_channel();

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Action, Answer, End, HolderId, LockName, Operation, Reply, StoreError};
+use leasehold_core::{Action, Answer, End, HolderId, LockName, Operation, Reply};
 
 use super::cleanup;
 use super::fan_out::{Replies, ask};
 use super::leases::LATEST;
 use super::messages::publish_release;
+use super::node::Result;
 use super::nodes::Nodes;
 
 /// Ends an attempt on all nodes. As soon as the outcome is certain, returns it, and publishes the
 /// release.
-pub(super) async fn end(
-    nodes: &Arc<Nodes>,
-    name: &LockName,
-    end: &End,
-) -> Result<Answer, StoreError> {
+pub(super) async fn end(nodes: &Arc<Nodes>, name: &LockName, end: &End) -> Result<Answer> {
     let (id, started) = (end.request.id, nodes.clock.now());
     let (mut known, was_over) = {
         let mut leases = nodes.leases.lock();
@@ -63,7 +60,7 @@ pub(super) async fn revoke(
     name: &LockName,
     id: HolderId,
     force: bool,
-) -> Result<Answer, StoreError> {
+) -> Result<Answer> {
     let operation = Operation::On { name: name.clone(), action: Action::Revoke { id, force } };
     let replies = ask(nodes, operation, |replies| is_certain(replies, nodes)).await;
     let was_held = was_held(&replies, nodes, name)?;
@@ -84,7 +81,7 @@ fn is_certain(replies: &Replies, nodes: &Nodes) -> bool {
 
 /// Whether there was a hold to end, as far as the nodes that have answered know: a silent node
 /// counts as if it had had the hold.
-fn was_held(replies: &Replies, nodes: &Nodes, name: &LockName) -> Result<bool, StoreError> {
+fn was_held(replies: &Replies, nodes: &Nodes, name: &LockName) -> Result<bool> {
     let (ended, nothing) = (count(replies, true), count(replies, false));
     match ended + nothing >= nodes.needed {
         true => Ok(ended > 0 && nothing <= nodes.len() - nodes.needed),

@@ -7,7 +7,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::{Action, BoxFuture, Instant, LockName, Operation, Reply, StoreError};
 
-use super::node::{NodeReply, Pending, no_answer};
+use super::node::{NodeReply, Pending, Result, no_answer};
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
@@ -38,7 +38,7 @@ impl<'n, 'a, T: Send + 'a> FanOut<'n, 'a, T> {
     pub(super) fn add(
         &mut self,
         index: usize,
-        answer: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+        answer: impl Future<Output = Result<T>> + Send + 'a,
     ) {
         self.pending.push(index);
         self.replies.push(Box::pin(async move { (index, answer.await) }));
@@ -104,7 +104,7 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    pub(super) fn add(&mut self, outcome: Result<TimedAnswer, StoreError>) {
+    pub(super) fn add(&mut self, outcome: Result<TimedAnswer>) {
         match outcome {
             Ok(timed) => self.answers.push(timed.answer.reply),
             Err(error) => self.errors.push(error),

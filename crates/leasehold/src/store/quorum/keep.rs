@@ -17,6 +17,7 @@ use leasehold_core::{
 };
 
 use super::fan_out::FanOut;
+use super::node::Result;
 use super::nodes::{Nodes, default_timeout};
 use crate::clock::within;
 
@@ -24,7 +25,7 @@ use crate::clock::within;
 type Lease = (LockName, Keep);
 
 /// Keeps many leases in one call to each node.
-pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answer, StoreError> {
+pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answer> {
     let started = nodes.clock.now();
     let shortest = leases.iter().map(|(_, keep)| keep.ttl).min().unwrap_or_default();
     let enough = started + default_timeout(shortest);
@@ -68,11 +69,7 @@ pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answe
 }
 
 /// Counts the votes of one node on each lease.
-fn count(
-    tallies: &mut [RenewTally],
-    errors: &mut Vec<StoreError>,
-    outcome: Result<Vec<NodeVote>, StoreError>,
-) {
+fn count(tallies: &mut [RenewTally], errors: &mut Vec<StoreError>, outcome: Result<Vec<NodeVote>>) {
     match outcome {
         Ok(votes) => tallies.iter_mut().zip(votes).for_each(|(tally, vote)| tally.add(vote)),
         Err(error) => errors.push(error),
@@ -80,11 +77,7 @@ fn count(
 }
 
 /// Keeps one lease.
-pub(super) async fn one(
-    nodes: &Arc<Nodes>,
-    name: &LockName,
-    keep: Keep,
-) -> Result<Answer, StoreError> {
+pub(super) async fn one(nodes: &Arc<Nodes>, name: &LockName, keep: Keep) -> Result<Answer> {
     let mut answer = many(nodes, vec![(name.clone(), keep)]).await?;
     if let Reply::Many(replies) = &mut answer.reply
         && let Some(reply) = replies.pop()
@@ -114,11 +107,7 @@ fn reply(nodes: &Nodes, started: Instant, keep: &Keep, tally: &RenewTally) -> Re
 }
 
 /// Keeps leases at one node, and restores those that the node lacks.
-async fn keep_at(
-    nodes: &Nodes,
-    index: usize,
-    leases: &[Lease],
-) -> Result<Vec<NodeVote>, StoreError> {
+async fn keep_at(nodes: &Nodes, index: usize, leases: &[Lease]) -> Result<Vec<NodeVote>> {
     let operation = Operation::Keep(leases.to_vec());
     let timed = nodes.nodes[index].ask_anyway(operation).await?;
     let Reply::Many(replies) = &timed.answer.reply else {

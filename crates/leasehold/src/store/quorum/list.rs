@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use leasehold_core::{Answer, Operation, Page, Reply, StoreError, StoreErrorKind};
 
+use super::node::Result;
 use super::nodes::Nodes;
 
 /// Returns the pages of one node, then those of the next. A name that is held on a majority is on
@@ -14,7 +15,7 @@ pub(super) async fn page(
     prefix: String,
     after: Option<&str>,
     keys: u32,
-) -> Result<Answer, StoreError> {
+) -> Result<Answer> {
     let Some(place) = after.map_or(Some(PageEnd::default()), PageEnd::parse) else {
         let why = format!("{after:?} is no end of a page of this store: begin anew");
         return Err(StoreError::new(StoreErrorKind::Unsupported, why));

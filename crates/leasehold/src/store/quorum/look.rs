@@ -4,20 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Operation, Reply,
-    Status, StoreError,
+    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Operation, Reply, Status,
 };
 
 use super::fan_out::{Replies, ask};
+use super::node::Result;
 use super::nodes::Nodes;
 
 /// Returns the holders of a name: the attempts that hold it on a majority of the nodes. A silent
 /// node counts as if each of these attempts held the name there.
-pub(super) async fn run(
-    nodes: &Arc<Nodes>,
-    name: &LockName,
-    limit: u32,
-) -> Result<Answer, StoreError> {
+pub(super) async fn run(nodes: &Arc<Nodes>, name: &LockName, limit: u32) -> Result<Answer> {
     let is_certain = |replies: &Replies| is_certain(nodes.len(), nodes.needed, &statuses(replies));
     let operation = Operation::On { name: name.clone(), action: Action::Look { limit } };
     let replies = ask(nodes, operation, is_certain).await;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::{TryFutureExt as _, join_all, select, select_all};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _, unfold};
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message, StoreError};
+use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message};
 
-use super::node::seed;
+use super::node::{Result, seed};
 use super::nodes::Nodes;
 use crate::background;
 use crate::store::{Inbox, Store, Subscribed, Subscription};
@@ -30,10 +30,7 @@ const FREE: &str = "free";
 const PUBSUB_NODES: usize = 2;
 
 /// Opens the inbox of a client on all nodes. One open inbox is enough.
-pub(super) async fn inbox(
-    nodes: &Arc<Nodes>,
-    client: ClientId,
-) -> Result<Box<dyn Inbox>, StoreError> {
+pub(super) async fn inbox(nodes: &Arc<Nodes>, client: ClientId) -> Result<Box<dyn Inbox>> {
     let opening = (0..nodes.len()).map(|index| open_at(nodes, client, index));
     let clock = Arc::clone(&nodes.clock);
     let mut inboxes = Inboxes { messages: SelectAll::new(), gap_at: None, clock };
@@ -49,11 +46,7 @@ pub(super) async fn inbox(
     }
 }
 
-async fn open_at(
-    nodes: &Nodes,
-    client: ClientId,
-    index: usize,
-) -> Result<Box<dyn Inbox>, StoreError> {
+async fn open_at(nodes: &Nodes, client: ClientId, index: usize) -> Result<Box<dyn Inbox>> {
     nodes.in_time(nodes.nodes[index].store.inner.inbox(client)).await
 }
 
@@ -130,8 +123,8 @@ fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
 async fn ask_first<'a, T>(
     nodes: &'a Nodes,
     name: &LockName,
-    ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<Option<T>, StoreError>>,
-) -> Result<Vec<T>, StoreError> {
+    ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<Option<T>>>,
+) -> Result<Vec<T>> {
     let mut order = order(nodes, name);
     let ask = |index: usize| nodes.in_time(ask(&*nodes.nodes[index].store.inner));
     let mut asking: FuturesUnordered<_> = order.by_ref().take(PUBSUB_NODES).map(ask).collect();
@@ -154,11 +147,7 @@ async fn ask_first<'a, T>(
 }
 
 /// Publishes a message at the first nodes that accept it.
-pub(super) async fn publish(
-    nodes: &Nodes,
-    name: &LockName,
-    message: &str,
-) -> Result<(), StoreError> {
+pub(super) async fn publish(nodes: &Nodes, name: &LockName, message: &str) -> Result<()> {
     ask_first(nodes, name, |node| Box::pin(node.publish(name, message).map_ok(Some))).await?;
     Ok(())
 }

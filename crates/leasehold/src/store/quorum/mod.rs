@@ -25,6 +25,7 @@ use leasehold_core::{
 };
 
 use self::acquire::AcquireRounds;
+use self::node::Result;
 use self::nodes::Nodes;
 use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::clock::SystemClock;
@@ -137,7 +138,7 @@ impl Quorum {
         self
     }
 
-    async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
+    async fn run(&self, operation: Operation) -> Result<Answer> {
         let nodes = &self.nodes;
         let (name, action) = match operation {
             Operation::List { prefix, after, keys } => {

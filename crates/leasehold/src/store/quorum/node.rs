@@ -40,6 +40,9 @@ const FOLLOWED: Duration = Duration::from_millis(500);
 /// How long a probe may take: 1 s, enough for a connection to another continent and an answer.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The result of a request to a node, or to several.
+pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// One of the stores of a quorum.
 ///
 /// A node that cannot be reached is *away*: nothing is sent to it, and requests fail immediately,
@@ -69,7 +72,7 @@ struct Presence {
 }
 
 /// The number of a node, and its answer or its error.
-pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
+pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T>);
 
 /// Answers of nodes that have not come yet.
 pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
@@ -77,7 +80,7 @@ pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
 /// A receiver of the answers of nodes that end an attempt.
 pub(super) type Listener = UnboundedSender<NodeReply>;
 
-type Asking = BoxFuture<'static, Result<TimedAnswer, StoreError>>;
+type Asking = BoxFuture<'static, Result<TimedAnswer>>;
 
 /// A request to a node. Its caller leaves it as soon as enough other nodes have answered. A node
 /// that always answers last must still have a connection, the scripts and a clock sample. So the
@@ -88,7 +91,7 @@ struct FollowedRequest {
 }
 
 impl Future for FollowedRequest {
-    type Output = Result<TimedAnswer, StoreError>;
+    type Output = Result<TimedAnswer>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(asking) = &mut self.asking else { return Poll::Ready(Err(no_answer())) };
@@ -117,10 +120,7 @@ impl Node {
 
     /// Asks the node, unless the node is away. The request goes on while the caller polls the
     /// future.
-    pub(super) async fn ask(
-        self: &Arc<Self>,
-        operation: Operation,
-    ) -> Result<TimedAnswer, StoreError> {
+    pub(super) async fn ask(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer> {
         let away = self.away.borrow().clone();
         match away {
             Some(why) => Err(why),
@@ -129,16 +129,13 @@ impl Node {
     }
 
     /// Asks the node even while it is away: the holder of a lease does not wait for a probe.
-    pub(super) async fn ask_anyway(
-        self: &Arc<Self>,
-        operation: Operation,
-    ) -> Result<TimedAnswer, StoreError> {
+    pub(super) async fn ask_anyway(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer> {
         let node = Arc::clone(self);
         let asking = async move { node.send(operation).await };
         FollowedRequest { node: Arc::clone(self), asking: Some(Box::pin(asking)) }.await
     }
 
-    async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer, StoreError> {
+    async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer> {
         let name = shard_name(&operation).cloned();
         if name.is_some() {
             self.state.lock().asked.clone_from(&name);

@@ -9,7 +9,7 @@ use leasehold_core::quorum::{Ballots, RenewTally, majority};
 use leasehold_core::{Clock, Instant, LockName, StoreError, StoreErrorKind};
 
 use super::leases::Leases;
-use super::node::{Node, no_answer, seed};
+use super::node::{Node, Result, no_answer, seed};
 use crate::clock::within;
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
@@ -113,10 +113,7 @@ impl Nodes {
     }
 
     /// Gives up a request that takes longer than a node may take.
-    pub(super) async fn in_time<T>(
-        &self,
-        request: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    pub(super) async fn in_time<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let until = self.clock.now() + self.patience();
         let answer = within(&*self.clock, until, pin!(request)).await;
         answer.unwrap_or_else(|| Err(no_answer()))
