@@ -17,7 +17,7 @@ use super::lease::LeaseState;
 use crate::clock::within;
 use crate::event::Event;
 use crate::replies::{outcome, unusable_reply};
-use crate::store::clocked::TimedAnswer;
+use crate::store::clocked::{Timed, TimedAnswer};
 
 /// How long the report of a holder waits for the inbox: 100 ms. If that takes longer, a renewal
 /// finds out whether a message was missed.
@@ -236,11 +236,7 @@ impl Keeper {
 
     /// Records whether the store now knows the holders. If the store does not have a lease, or no
     /// longer has it, a renewal at once finds that out.
-    fn told(
-        &self,
-        told: Vec<(Arc<LeaseState>, Description)>,
-        result: Result<TimedAnswer, StoreError>,
-    ) {
+    fn told(&self, told: Vec<(Arc<LeaseState>, Description)>, result: Timed) {
         let now = self.store.now();
         match result {
             Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {

@@ -61,7 +61,7 @@ pub(crate) struct TimedAnswer {
 }
 
 /// The outcome of a request.
-type Timed = Result<TimedAnswer, StoreError>;
+pub(crate) type Timed = Result<TimedAnswer, StoreError>;
 
 impl ClockedStore {
     pub(crate) fn new(
