@@ -87,28 +87,17 @@ __all__ = [
 ]
 
 # These names need asyncio, so their modules are imported only on request.
-_LAZY = {
-    "Acquiring": "aio_lock",
-    "AsyncAdmin": "aio_others",
-    "AsyncClient": "aio",
-    "AsyncElection": "aio_others",
-    "AsyncGuard": "aio_guard",
-    "AsyncJob": "aio_others",
-    "AsyncLeadership": "aio_guard",
-    "AsyncLock": "aio_lock",
-    "AsyncRWLock": "aio_lock",
-    "AsyncSemaphore": "aio_lock",
-}
+_LAZY = [name for name in __all__ if name == "Acquiring" or name.startswith("Async")]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'leasehold' has no attribute {name!r}")
-    import importlib
+    from leasehold import aio, aio_guard, aio_lock, aio_others
 
-    for lazy, module in _LAZY.items():
-        globals()[lazy] = _public(getattr(importlib.import_module(f"leasehold.{module}"), lazy))
-    return globals()[name]
+    found = vars(aio) | vars(aio_guard) | vars(aio_lock) | vars(aio_others)
+    globals().update({lazy: _public(found[lazy]) for lazy in _LAZY})
+    return found[name]
 
 
 def _public(found: Any) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Hashable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Generic, TypeVar
 
 G = TypeVar("G")
+
+_IS_SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 class _Thread:
@@ -29,44 +33,49 @@ def this_thread() -> Hashable:
     return _local.thread
 
 
+def this_block() -> object:
+    """Identifies the block of a generator or coroutine that calls the caller. It may end in another
+    thread or task."""
+    frame = sys._getframe(1).f_back
+    if frame is None or not frame.f_code.co_flags & _IS_SUSPENDED:
+        return None
+    # The frame itself would keep its callers alive. A later frame may have its number, but hardly
+    # ever its code, too.
+    return id(frame), frame.f_code
+
+
 class Entered(Generic[G]):
     """The guards of the open blocks of one lock: last in, first out. The lock does not keep a
     thread or task alive that has left a block open."""
 
-    __slots__ = ("__weakref__", "_guards", "_left")
+    __slots__ = ("_open",)
 
     def __init__(self) -> None:
-        self._guards: dict[weakref.ref[Any], list[G]] = {}
-        self._left: list[G] = []
+        self._open: dict[G, tuple[object, weakref.ref[Any]]] = {}
 
-    def push(self, who: Hashable, guard: G) -> None:
+    def push(self, block: object, who: Hashable, guard: G) -> None:
         """Records the guard of a block that begins."""
-        self._guards.setdefault(weakref.ref(who, self._leave), []).append(guard)
+        self._open[guard] = (block, weakref.ref(who))
 
-    def _leave(self, who: weakref.ref[Any]) -> None:
-        self._left += self._guards.pop(who, ())
-
-    def pop(self, who: Hashable) -> G:
-        """Removes and returns the guard of a block that ends: the newest guard of ``who``. If
-        ``who`` has none, it is the only guard of the lock."""
-        guards = self._guards.get(weakref.ref(who))
-        if not guards:
-            all_guards = [self._left, *self._guards.values()]
-            if sum(map(len, all_guards)) != 1:
-                raise RuntimeError(
-                    "the block began in another thread or task, and several are open: nothing was "
-                    "released; use `with lock.acquire() as guard`"
-                )
-            guards = max(all_guards, key=len)
-        return guards.pop()
-
-    def pop_left(self) -> G | None:
-        """The guard of a block whose task will not run again, if there is one."""
-        for who in list(self._guards):
-            task = who()
-            if task is not None and task.get_loop().is_closed():
-                self._leave(who)
-        return self._left.pop() if self._left else None
+    def pop(self, block: object, who: object, is_left: bool = False) -> G:
+        """Removes and returns the guard of a block that ends: the newest of ``block``, or else of
+        ``who``, or else the only one. If nobody runs the block, ``who`` may have no part in it."""
+        # The copy is one step for threads.
+        guards = [(it, at, by()) for it, (at, by) in self._open.copy().items()]
+        left = [it for it, _, by in guards if is_left and (not by or by.get_loop().is_closed())]
+        found = (
+            [it for it, at, by in guards if at == block and (block or by is who)]
+            or left
+            or [it for it, _, by in guards if by is who]
+            or [it for it, _, _ in guards if len(guards) == 1]
+        )
+        if not found:
+            raise RuntimeError(
+                "the block began in another thread or task, and several are open: nothing was "
+                "released; use `with lock.acquire() as guard`"
+            )
+        del self._open[found[-1]]
+        return found[-1]
 
 
 class Holds:

@@ -76,8 +76,7 @@ class Scope:
 
     def is_current(self) -> bool:
         """Whether the task of the block is running."""
-        loop = asyncio._get_running_loop()
-        return loop is not None and asyncio.current_task(loop) is self._task()
+        return self._task() is this_task() is not None
 
     def is_left(self) -> bool:
         """Whether a task that has not ended has the block open."""
@@ -203,9 +202,10 @@ def _give_back(future: asyncio.Future[Any]) -> None:
             value.release()
 
 
-def this_task() -> object:
-    """The current task."""
-    return asyncio.current_task()
+def this_task() -> asyncio.Task[Any] | None:
+    """The current task, if a loop is running."""
+    loop = asyncio._get_running_loop()
+    return None if loop is None else asyncio.current_task(loop)
 
 
 # A forked child has its own loops.

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, final
 
+from leasehold._entered import this_block
 from leasehold._events import logger
 from leasehold._loop import this_task, wait
 from leasehold._made import _Lock, _RWLock, _Semaphore
@@ -124,12 +125,12 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
 
     async def __aenter__(self) -> AsyncGuard:
         guard = await self._take(None)
-        self._entered.push(this_task(), guard)
+        self._entered.push(this_block(), this_task(), guard)
         return await guard.__aenter__()
 
     async def __aexit__(self, *raised: Any) -> None:
-        left = self._entered.pop_left() if raised[0] is GeneratorExit else None
-        await (left or self._entered.pop(this_task())).__aexit__(*raised)
+        guard = self._entered.pop(this_block(), this_task(), raised[0] is GeneratorExit)
+        await guard.__aexit__(*raised)
 
 
 class _AsyncRLock(AsyncLock):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
-from leasehold._entered import this_thread
+from leasehold._entered import this_block, this_thread
 from leasehold._events import logger
 from leasehold._made import _Lock, _RWLock, _Semaphore
 from leasehold._refusal import OnlyPlain
@@ -65,11 +65,11 @@ class Lock(OnlyPlain, _Lock[Guard]):
 
     def __enter__(self) -> Guard:
         guard = self.acquire()
-        self._entered.push(this_thread(), guard)
+        self._entered.push(this_block(), this_thread(), guard)
         return guard
 
     def __exit__(self, *raised: Any) -> None:
-        self._entered.pop(this_thread()).__exit__(*raised)
+        self._entered.pop(this_block(), this_thread()).__exit__(*raised)
 
 
 class _RLock(Lock):

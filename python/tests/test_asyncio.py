@@ -183,6 +183,24 @@ async def test_a_task_enters_an_rlock_again_and_another_does_not(
     assert (await client.lock(name).status()).is_free
 
 
+async def test_a_generator_that_ends_in_another_task_lets_go_of_its_own_guard(
+    client: AsyncClient, name: str
+) -> None:
+    permits = client.semaphore(name, 3)
+
+    async def slot() -> AsyncIterator[AsyncGuard]:
+        async with permits as guard:
+            yield guard
+
+    one, two = slot(), slot()
+    first, second = await asyncio.gather(anext(one), anext(two))
+    async with permits as own:
+        await one.aclose()
+        assert first.loss == "released" and second.is_held and own.is_held
+        await two.aclose()
+        assert second.loss == "released" and own.is_held
+
+
 async def test_modes_elections_jobs_and_decorators_are_as_those_of_threads(
     client: AsyncClient, name: str
 ) -> None:
@@ -230,7 +248,7 @@ async def test_a_closed_client_ends_waits_and_blocks(client: AsyncClient, name: 
 def test_a_process_that_could_start_no_thread_for_tasks_tries_again(program: Program) -> None:
     ended = program(
         """
-import asyncio, os, resource, sys, threading
+import asyncio, contextlib, os, pytest, resource, sys, threading
 from leasehold import AsyncClient, Memory, StoreError
 client = AsyncClient(Memory())
 async def pair():
@@ -241,19 +259,12 @@ if os.getuid() == 0:
     os.setuid(65534)  # The limit does not hold for root.
 limits = resource.getrlimit(resource.RLIMIT_NPROC)
 resource.setrlimit(resource.RLIMIT_NPROC, (0, limits[1]))
-try:
+with contextlib.suppress(RuntimeError):
     threading.Thread(target=int).start()
-except RuntimeError:
-    pass
-else:
     print("unlimited")
     sys.exit()
-try:
+with pytest.raises(StoreError, match="no thread for asyncio"):
     asyncio.run(pair())
-except StoreError as error:
-    assert "no thread for asyncio" in str(error), error
-else:
-    raise AssertionError
 resource.setrlimit(resource.RLIMIT_NPROC, limits)
 asyncio.run(asyncio.wait_for(pair(), 30))
 """

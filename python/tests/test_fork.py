@@ -8,7 +8,7 @@ from conftest import Program, Redis
 from leasehold import Client
 
 CHILD = """
-import os, sys, warnings
+import os, pytest, sys, warnings
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 import leasehold
 from leasehold import *
@@ -30,21 +30,16 @@ def in_child(work):
     assert os.waitpid(pid, 0)[1] == 0
 """
 
-GUARDS = (
-    CHILD
-    + """
+GUARDS = """
 client = Client(sys.argv[1])
 guard = client.lock("a").acquire()
 def child():
     assert not guard.is_held and guard.loss == "forked" and guard.validity == 0
     assert guard.name == "a" and guard.token > 0
     for verb in (guard.renew, guard.reenter, guard.into_lease, guard.ensure_held):
-        try:
+        with pytest.raises(NotOwner) as error:
             verb()
-        except NotOwner as error:
-            assert isinstance(error, RuntimeError), error
-        else:
-            raise AssertionError(verb)
+        assert error.errisinstance(RuntimeError), error
     guard.release()
     with guard:
         pass
@@ -59,20 +54,24 @@ with Client(sys.argv[1]) as other:
     assert other.lock("a").try_acquire() is None
 guard.release()
 """
-)
+
+
+@pytest.fixture
+def forks(program: Program) -> Program:
+    """Runs a separate program that forks."""
+    return lambda text, *words, **more: program(CHILD + text, *words, **more)
 
 
 @pytest.mark.parametrize("url", ["{0.url}", "file:{1}/locks.db"])
 def test_a_guard_stays_the_parents(
-    url: str, redis: Redis, tmp_path: object, program: Program
+    url: str, redis: Redis, tmp_path: object, forks: Program
 ) -> None:
-    program(GUARDS, url.format(redis, tmp_path))
+    forks(GUARDS, url.format(redis, tmp_path))
 
 
-def test_a_client_and_its_locks_are_made_anew_in_a_child(redis: Redis, program: Program) -> None:
-    program(
-        CHILD
-        + """
+def test_a_client_and_its_locks_are_made_anew_in_a_child(redis: Redis, forks: Program) -> None:
+    forks(
+        """
 client = Client(sys.argv[1])
 lock = client.lock("fork/anew")
 with lock as guard:
@@ -83,18 +82,16 @@ def child():
         in_child(lambda: lock.acquire(timeout=5) if lock.try_acquire() else None)
     os.write(1, b"held\\n")
 in_child(child)
-with lock:
-    pass
+lock.acquire().release()
 """,
         redis.url,
         says="held",
     )
 
 
-def test_a_memory_begins_empty_in_a_child(program: Program) -> None:
-    program(
-        CHILD
-        + """
+def test_a_memory_begins_empty_in_a_child(forks: Program) -> None:
+    forks(
+        """
 memory = Memory()
 one, two = Client(memory), Client(memory)
 guard = one.lock("a").acquire()
@@ -109,24 +106,19 @@ guard.release()
 
 
 def test_a_file_is_refused_in_a_child_while_the_parent_has_one_open(
-    tmp_path: object, program: Program
+    tmp_path: object, forks: Program
 ) -> None:
-    program(
-        CHILD
-        + """
+    forks(
+        """
 client = Client(sys.argv[1])
 def works():
-    with client.lock("a"):
-        pass
+    client.lock("a").acquire().release()
 in_child(works)
 works()
 def child():
-    try:
+    with pytest.raises(StoreError, match="both sides of a fork") as error:
         client.lock("a").acquire()
-    except StoreError as error:
-        assert error.kind == "unsupported" and "both sides of a fork" in str(error), error
-    else:
-        raise AssertionError
+    assert error.value.kind == "unsupported", error
 in_child(child)
 works()
 """,
@@ -135,11 +127,10 @@ works()
 
 
 def test_a_child_may_open_a_file_once_the_client_of_its_parent_is_closed(
-    tmp_path: object, program: Program
+    tmp_path: object, forks: Program
 ) -> None:
-    program(
-        CHILD
-        + """
+    forks(
+        """
 def works():
     with Client(sys.argv[1]) as client, client.lock("a"):
         pass
@@ -154,19 +145,17 @@ for number in range(20):
 
 
 def test_a_busy_process_forks_a_hundred_times_and_all_children_lock(
-    redis: Redis, program: Program
+    redis: Redis, forks: Program
 ) -> None:
-    program(
-        CHILD
-        + """
+    forks(
+        """
 import threading
 from concurrent.futures import ThreadPoolExecutor
 client = Client(sys.argv[1], on_event=lambda event: None)
 ended = threading.Event()
 def busy(number):
     while not ended.is_set():
-        with client.lock(f"fork/busy/{number}"):
-            pass
+        client.lock(f"fork/busy/{number}").acquire().release()
 pool = ThreadPoolExecutor(4)
 busy_ones = [pool.submit(busy, number) for number in range(4)]
 def child():

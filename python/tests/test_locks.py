@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import timedelta
@@ -104,6 +105,24 @@ def test_a_block_that_ends_in_another_thread_lets_go_of_the_one_guard(
         guard = pool.submit(lock.__enter__).result(PATIENCE)
     lock.__exit__(None, None, None)
     assert guard.loss == "released"
+
+
+def test_a_generator_that_ends_in_another_thread_lets_go_of_its_own_guard(
+    client: Client, name: str
+) -> None:
+    permits = client.semaphore(name, 3)
+
+    def slot() -> Iterator[Guard]:
+        with permits as guard:
+            yield guard
+
+    one, two = slot(), slot()
+    with ThreadPoolExecutor(1) as pool, permits as own:
+        first, second = (pool.submit(next, it).result(PATIENCE) for it in (one, two))
+        one.close()
+        assert first.loss == "released" and second.is_held and own.is_held
+        two.close()
+        assert second.loss == "released" and own.is_held
 
 
 def test_with_several_guards_elsewhere_nothing_is_let_go(client: Client, name: str) -> None:
@@ -226,7 +245,7 @@ def test_a_filter_of_the_logger_that_fails_keeps_no_listener_from_being_called(
 def test_a_process_that_could_start_no_thread_for_callbacks_tries_again(program: Program) -> None:
     program(
         """
-import logging, queue, threading
+import logging, pytest, queue, threading
 from leasehold import Client, Memory
 logging.getLogger("leasehold").addHandler(logging.NullHandler())
 start = threading.Thread.start
@@ -237,12 +256,8 @@ threading.Thread.start = fails
 events, losses = queue.Queue(), queue.Queue()
 client = Client(Memory(), on_event=events.put)
 lock = client.lock("a")
-try:
+with pytest.raises(RuntimeError, match="can't start new thread"):
     lock.acquire()
-except RuntimeError as error:
-    assert str(error) == "can't start new thread", error
-else:
-    raise AssertionError
 guard = lock.acquire()
 guard.on_lost(losses.put)
 client.admin.revoke("a", guard.token, now=True)
