@@ -130,7 +130,10 @@ impl Numbers {
 
     /// Begins anew each day, and shows the date in front of the number: `20261120-0000000042`. Days
     /// are those of the time zone `minutes_east` minutes east of UTC: 0 for UTC, 480 for China,
-    /// −300 for New York in winter.
+    /// −300 for New York.
+    ///
+    /// Give one number for the life of a sequence, also in summer. With another one, the sequence
+    /// waits until the clock has caught up with its last day.
     ///
     /// The day is the one on which the number was taken from the store.
     pub fn dated(mut self, minutes_east: i32) -> Self {
@@ -223,8 +226,8 @@ impl Numbers {
                 }
                 NumbersReply::Early { retry_after_us } if retry_after_us > LONGEST_WAIT_US => {
                     return Err(self.part.mismatch(
-                        "these numbers are far ahead of the store's clock: was it set back, or the \
-                         speed lowered? begin another sequence, or take `short` numbers",
+                        "these numbers are far ahead of the store's clock: was it set back, the \
+                         speed lowered, or `dated` changed? wait for it, or begin another sequence",
                     ));
                 }
                 NumbersReply::Early { retry_after_us } => {

@@ -30,7 +30,8 @@ const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 ///
 /// # Cost
 ///
-/// Each call is one round trip.
+/// Each call is one round trip. A step ends 64 orders whose time is over at the most. If more of
+/// them may have the pieces that are missing or counted, each further 64 cost another round trip.
 ///
 /// # Examples
 ///
@@ -109,6 +110,9 @@ impl Stock {
     ///
     /// [`level`](Stock::level) then installs the token before it reads. So an overtaken holder can
     /// no longer change the level that was returned.
+    ///
+    /// The stock remembers one token for each name of a lock, for ever. So guard it with the lock
+    /// of a shop or a shelf, and not with one for each order.
     pub fn guarded(mut self, fence: impl Into<Fence>) -> Self {
         self.part = self.part.guarded(fence);
         self
@@ -270,9 +274,12 @@ impl Stock {
     }
 
     async fn step(&self, action: StockAction) -> Result<StockReply> {
-        match self.part.apply(Action::Stock(action)).await?.reply {
-            Reply::Stock(reply) => Ok(reply),
-            other => Err(unexpected(&other)),
+        loop {
+            match self.part.apply(Action::Stock(action.clone())).await?.reply {
+                Reply::Stock(StockReply::Due) => {}
+                Reply::Stock(reply) => return Ok(reply),
+                other => return Err(unexpected(&other)),
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Bounds of the data parts.
 
-/// How many expired records one step forgets or returns to the shelf, at most: 64. That takes well
-/// below a millisecond, and one step can add at most 64 records.
+/// How many expired records one step forgets or returns to the shelf, at most: 64, so that a step
+/// keeps others waiting for milliseconds only.
 pub const COLLECT_BOUND: usize = 64;
 
 /// The largest number of pieces, and the largest order number: 2⁵³ − 1, so that doubles in Lua

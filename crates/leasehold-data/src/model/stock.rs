@@ -115,6 +115,9 @@ pub enum StockAction {
 /// The outcome of a step on a stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockReply {
+    /// More orders were due than one step collects, and their pieces may be those that are missing.
+    /// Nothing else was done: ask again.
+    Due,
     /// The pieces that may still be taken, in the order of the requested items.
     Levels(Vec<u64>),
     /// The id was used for something else.
@@ -168,7 +171,7 @@ pub fn step(
     for id in stock.orders.due(now_us, COLLECT_BOUND) {
         stock.collect(&id);
     }
-    Ok(match action {
+    let reply = match action {
         StockAction::Cancel { order, remember_us } => stock.cancel(now_us, order, *remember_us),
         StockAction::Confirm { order } => stock.confirm(now_us, order),
         StockAction::Read { items } => {
@@ -187,7 +190,10 @@ pub fn step(
             let until_us = now_us + if *reserve_us > 0 { *reserve_us } else { *remember_us };
             stock.take(now_us, order, wanted, until_us)
         }
-    })
+    };
+    let is_about_levels = matches!(reply, StockReply::Levels(_) | StockReply::Short { .. });
+    let is_late = is_about_levels && !stock.orders.due(now_us, 1).is_empty();
+    Ok(if is_late { StockReply::Due } else { reply })
 }
 
 impl StockAction {

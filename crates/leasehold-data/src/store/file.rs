@@ -13,7 +13,7 @@ use leasehold::FencingToken;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::{Fence, Fences};
 use leasehold::store::FileTransaction;
-use rusqlite::{OptionalExtension as _, Params, Row};
+use rusqlite::{Params, Row};
 
 use super::data_store::DataStore;
 use crate::model::numbers::{self, Sequence};
@@ -33,9 +33,9 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS data_order_due ON data_order (name, until_us, id);
 ";
 
-/// The most due records to read: one more than a step collects, because the record that the request
-/// names may be among them, and is collected in addition.
-const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
+/// The most due records to read: two more than a step collects. One may be the record that the
+/// request names, which is collected in addition; one shows that more are due.
+const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 2;
 
 /// Data in separate tables, in the file of a lock store.
 ///
@@ -95,7 +95,7 @@ fn apply(
             let reply = stock::step(&mut stock, now_us, fence, action)
                 .map_or_else(Reply::Fenced, Reply::Stock);
             tables.save_stock(&before, &stock)?;
-            tables.save_fence("stock", fence, &before.fences, &stock.fences)?;
+            tables.save_fence(fence, &stock.fences)?;
             Ok(reply)
         }
     }
@@ -124,17 +124,6 @@ impl Tables<'_> {
         })
     }
 
-    fn row<T>(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError> {
-        self.transaction.sql(|transaction| {
-            transaction.prepare_cached(sql)?.query_row(parameters, read).optional()
-        })
-    }
-
     fn damaged(&self, what: &str) -> StoreError {
         let text = format!("{}: {what} in the file is damaged: look at its row", self.name);
         StoreError::new(StoreErrorKind::Corrupt, text)
@@ -150,39 +139,30 @@ impl Tables<'_> {
         Id::new("id", text).map_err(|_| self.damaged("an id"))
     }
 
-    fn fences(&self, part: &str, fence: Option<&Fence>) -> Result<Fences, StoreError> {
+    fn fences(&self, fence: Option<&Fence>) -> Result<Fences, StoreError> {
         let mut fences = Fences::default();
         let Some(Fence { lock, .. }) = fence else { return Ok(fences) };
-        let sql = "SELECT token FROM data_fence WHERE part = ?1 AND name = ?2 AND lock = ?3";
+        let sql = "SELECT token FROM data_fence WHERE part = 'stock' AND name = ?1 AND lock = ?2";
         let read = |row: &Row<'_>| row.get::<_, i64>(0);
-        if let Some(token) = self.row(sql, (part, self.name, lock.as_str()), read)? {
+        if let Some(token) = self.rows(sql, (self.name, lock.as_str()), read)?.pop() {
             let token = FencingToken::from_number(token as u64);
             fences.0.insert(lock.clone(), token.ok_or_else(|| self.damaged("a token"))?);
         }
         Ok(fences)
     }
 
-    fn save_fence(
-        &self,
-        part: &str,
-        fence: Option<&Fence>,
-        before: &Fences,
-        after: &Fences,
-    ) -> Result<(), StoreError> {
-        let Some(Fence { lock, .. }) = fence else { return Ok(()) };
-        match after.0.get(lock) {
-            Some(token) if before.0.get(lock) != Some(token) => {
-                let sql = "INSERT OR REPLACE INTO data_fence VALUES (?1, ?2, ?3, ?4)";
-                self.write(sql, (part, self.name, lock.as_str(), token.get() as i64))
-            }
-            Some(_) | None => Ok(()),
-        }
+    fn save_fence(&self, fence: Option<&Fence>, fences: &Fences) -> Result<(), StoreError> {
+        let newest = fence.and_then(|fence| fences.0.get_key_value(&fence.lock));
+        let Some((lock, token)) = newest else { return Ok(()) };
+        let sql = "INSERT INTO data_fence VALUES ('stock', ?1, ?2, ?3)
+            ON CONFLICT DO UPDATE SET token = ?3 WHERE token <> ?3";
+        self.write(sql, (self.name, lock.as_str(), token.get() as i64))
     }
 
     fn sequence(&self) -> Result<Option<Sequence>, StoreError> {
         let sql = "SELECT last, day FROM data_sequence WHERE name = ?1";
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?));
-        let Some((last, day)) = self.row(sql, [self.name], read)? else { return Ok(None) };
+        let Some((last, day)) = self.rows(sql, [self.name], read)?.pop() else { return Ok(None) };
         let day = day.map(|day| self.number(day)).transpose()?;
         Ok(Some(Sequence { last: self.number(last)?, day }))
     }
@@ -196,7 +176,7 @@ impl Tables<'_> {
         fence: Option<&Fence>,
         action: &StockAction,
     ) -> Result<Stock, StoreError> {
-        let mut stock = Stock { fences: self.fences("stock", fence)?, ..Stock::default() };
+        let mut stock = Stock { fences: self.fences(fence)?, ..Stock::default() };
         let own = action.order().map_or("", Id::as_str);
         let sql = "SELECT id, until_us, state, lines, note, remember_us FROM data_order
             WHERE name = ?1 AND id = ?2";
@@ -218,9 +198,9 @@ impl Tables<'_> {
         }
         let sql = "SELECT level FROM data_level WHERE name = ?1 AND item = ?2";
         for item in items {
-            let level = self.row(sql, (self.name, item.as_str()), |row| row.get::<_, i64>(0))?;
-            if let Some(level) = level {
-                stock.levels.insert(item, self.number(level)?);
+            let levels = self.rows(sql, (self.name, item.as_str()), |row| row.get::<_, i64>(0))?;
+            for level in levels {
+                stock.levels.insert(item.clone(), self.number(level)?);
             }
         }
         Ok(stock)

@@ -24,10 +24,11 @@ pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
         )?))),
         "memory" => Ok(Box::new(Memory::new())),
         #[cfg(feature = "redis")]
-        _ => Ok(Box::new(Redis::open(RedisOptions::from_url(url)?).await?)),
-        #[cfg(not(feature = "redis"))]
+        scheme if !scheme.starts_with("postgres") => {
+            Ok(Box::new(Redis::open(RedisOptions::from_url(url)?).await?))
+        }
         scheme => {
-            let why = format!("`leasehold-data` was built without its feature for `{scheme}:`");
+            let why = format!("`{scheme}:` keeps no data: use memory:, file: or a redis:// URL");
             Err(leasehold::error::InvalidInput::new("url", why).into())
         }
     }
@@ -44,6 +45,7 @@ mod tests {
             "redis://u:hunter@h:x/",
             "redis:/u:hunter@h/",
             "redis+quorum://u:hunter@a,b,c/",
+            "postgres://u:hunter@h/d",
             "file://u:hunter@h/c",
         ] {
             let refused = connect(url).await.unwrap_err();

@@ -82,6 +82,23 @@ async fn a_reservation_is_confirmed_or_returns_by_itself(data: Data) {
     assert_eq!(stock.level("lamp").await.unwrap(), 1);
 }
 
+/// They are more than one step returns to the shelf.
+async fn the_pieces_of_many_reservations_that_have_ended_are_all_there_at_once(data: Data) {
+    let (stock, clock, span) = (data.stock("shop"), data.stock("clock"), Duration::from_secs(1));
+    stock.restock("d1", [("bulb", 200), ("lamp", 1)]).await.unwrap();
+    clock.restock("d1", [("tick", 1)]).await.unwrap();
+    for order in 0..200 {
+        stock.reserve(format!("b{order}"), [("bulb", 1)], span).await.unwrap();
+    }
+    stock.reserve("o1", [("lamp", 1)], span).await.unwrap();
+    clock.reserve("o1", [("tick", 1)], span).await.unwrap();
+    while clock.level("tick").await.unwrap() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stock.deduct("o2", [("lamp", 1)]).await.unwrap(), deducted("", false));
+    assert_eq!(stock.level("bulb").await.unwrap(), 200);
+}
+
 async fn a_step_under_an_older_token_is_refused_and_changes_nothing(data: Data) {
     let stock = data.stock("shop");
     stock.restock("d1", [("lamp", 5)]).await.unwrap();
@@ -230,6 +247,7 @@ macro_rules! promises {
 promises! {
     a_cancelled_order_gives_back_once_and_stays_cancelled,
     a_reservation_is_confirmed_or_returns_by_itself,
+    the_pieces_of_many_reservations_that_have_ended_are_all_there_at_once,
     a_step_under_an_older_token_is_refused_and_changes_nothing,
     an_id_that_was_used_for_something_else_is_refused,
     an_order_is_deducted_once_and_all_or_nothing,

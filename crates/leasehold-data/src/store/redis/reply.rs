@@ -32,6 +32,7 @@ fn parse(items: Vec<RedisItem>) -> Option<Answer> {
             day: items.day()?,
             day_left_us: items.number()?,
         }),
+        b"due" => Reply::Stock(StockReply::Due),
         b"early" => Reply::Numbers(NumbersReply::Early { retry_after_us: items.number()? }),
         b"fenced" => Reply::Fenced(items.token()?),
         b"levels" => Reply::Stock(StockReply::Levels(items.numbers()?)),

@@ -64,6 +64,14 @@ local function find_order(id)
   while order and order.until_us <= now do order = collect(id, order) end
   local due = redis.call('ZRANGE', KEYS[3], '-inf', whole(now), 'BYSCORE', 'LIMIT', 0,
     COLLECT_BOUND)
-  for _, other in ipairs(due) do collect(other, load_order(other)) end
+  for _, other in ipairs(due) do
+    collect(other, load_order(other) or error(redis.error_reply('CORRUPT an order is missing')))
+  end
   return order or nil
+end
+
+-- The reply instead of levels that more orders are due to raise.
+local function late()
+  local due = redis.call('ZRANGE', KEYS[3], '-inf', whole(now), 'BYSCORE', 'LIMIT', 0, 1)
+  return due[1] and { now, 'due' }
 end

@@ -5,7 +5,7 @@
 -- ARGV  1, 2 the fence   3 'cancel', 'confirm' or 'read'
 --       4 order, or nothing   5 remembered for, µs   6… items to read
 -- reply now, and one of
---       'fenced', token   'levels', level, …   'mismatch'   'unknown'
+--       'due'   'fenced', token   'levels', level, …   'mismatch'   'unknown'
 --       'settled', state, note, µs left, 1 if an earlier call had done it
 
 local action, id, remember = ARGV[3], ARGV[4] ~= '' and ARGV[4], number(5, SPAN_MAX)
@@ -16,7 +16,7 @@ local order = find_order(id)
 if action == 'read' then
   local reply = { now, 'levels' }
   for index = 6, #ARGV do reply[index - 3] = level_of(ARGV[index]) end
-  return reply
+  return late() or reply
 end
 
 if not order then

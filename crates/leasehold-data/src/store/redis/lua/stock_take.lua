@@ -4,7 +4,7 @@
 -- ARGV  1, 2 the fence   3 'restock' or 'take'   4 order   5 note   6 remembered for, µs
 --       7 reserved for, µs, 0 for good   8… item, quantity, item, quantity, …
 -- reply now, and one of
---       'fenced', token   'mismatch'   'overflow'   'short', item, available
+--       'due'   'fenced', token   'mismatch'   'overflow'   'short', item, available
 --       'settled', state, note, µs left, 1 if an earlier call had done it
 
 local id, remember, reserve = ARGV[4], number(6, SPAN_MAX), number(7, SPAN_MAX)
@@ -31,7 +31,9 @@ local levels = {}
 for index = 8, #ARGV, 2 do
   local level, quantity = level_of(ARGV[index]), tonumber(ARGV[index + 1])
   if is_delivery and level + quantity > TIME_MAX then return { now, 'overflow' } end
-  if not is_delivery and level < quantity then return { now, 'short', ARGV[index], level } end
+  if not is_delivery and level < quantity then
+    return late() or { now, 'short', ARGV[index], level }
+  end
   levels[index] = is_delivery and level + quantity or level - quantity
 end
 for index = 8, #ARGV, 2 do set_level(ARGV[index], levels[index]) end
