@@ -111,7 +111,7 @@ impl From<leasehold::error::InvalidInput> for Failure {
 /// How a command ends: with an exit code, or with a failure.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// The options for how much the command prints on stderr.
+// The options for how much the command prints on stderr.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Verbosity {
     /// Prints only errors on stderr

@@ -1,4 +1,5 @@
-//! The arguments of each command.
+//! The arguments of each command. A doc comment on a struct here would replace the description of
+//! its command, because the arguments are defined later (`defer`).
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,7 +14,6 @@ use rustix::process::Pid;
 use super::shared::{EndArgs, LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
 use super::values::{duration, listen, name, once_per, pid, span, ttl};
 
-/// Arguments of `run`.
 #[derive(Args, Debug)]
 // `mut_arg` would put the names behind CMD.
 #[command(mut_args(|argument| match argument.get_id() == "names" {
@@ -39,7 +39,6 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Arguments of `hold`.
 #[derive(Args, Debug)]
 pub(crate) struct Hold {
     /// Releases the lock also when the process with this number ends, as in `--pid $$`
@@ -49,7 +48,6 @@ pub(crate) struct Hold {
     pub(crate) lock: LockArgs,
 }
 
-/// Arguments of `elect`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Elect {
@@ -88,7 +86,6 @@ pub(crate) struct Elect {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Arguments of `ls`.
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Only names that begin with this
@@ -102,7 +99,6 @@ pub(crate) struct Ls {
     pub(crate) output: OutputArgs,
 }
 
-/// Arguments of `show`.
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// The name of the lock
@@ -116,7 +112,6 @@ pub(crate) struct Show {
     pub(crate) output: OutputArgs,
 }
 
-/// Arguments of `top`.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Only names that begin with this
@@ -126,7 +121,6 @@ pub(crate) struct Top {
     pub(crate) store: StoreArgs,
 }
 
-/// Arguments of `revoke`.
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
     /// The name of the lock
@@ -149,7 +143,6 @@ pub(crate) struct Revoke {
     pub(crate) store: StoreArgs,
 }
 
-/// Arguments of `schema`.
 #[derive(Args, Debug)]
 pub(crate) struct Schema {
     /// Runs the SQL, as the role of the store URL, instead of printing it
@@ -168,7 +161,6 @@ pub(crate) struct Schema {
     pub(crate) store: StoreArgs,
 }
 
-/// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Ends with exit code 1 for warnings, too
@@ -178,7 +170,6 @@ pub(crate) struct Doctor {
     pub(crate) output: PlainOutputArgs,
 }
 
-/// Arguments of `take`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("until").required(true).multiple(true))]
 #[command(mut_arg("label", |option| option.help(
@@ -208,7 +199,6 @@ pub(crate) struct Take {
     pub(crate) lock: LockArgs,
 }
 
-/// Arguments of `give`.
 #[derive(Args, Debug)]
 pub(crate) struct Give {
     /// The handle that `take` printed
@@ -218,7 +208,6 @@ pub(crate) struct Give {
     pub(crate) store: StoreArgs,
 }
 
-/// Arguments of `renew`.
 #[derive(Args, Debug)]
 pub(crate) struct Renew {
     /// The handle that `take` printed
@@ -231,7 +220,6 @@ pub(crate) struct Renew {
     pub(crate) store: StoreArgs,
 }
 
-/// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen. An address that other machines can reach needs --token-file

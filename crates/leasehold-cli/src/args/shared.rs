@@ -15,7 +15,7 @@ use crate::signals::ending_signal;
 use crate::store_choice::{Choice, choose};
 use crate::store_url::StoreUrl;
 
-/// Options of all commands that use a store: which store, and how much they print.
+// Options of all commands that use a store: which store, and how much they print.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
@@ -37,7 +37,7 @@ impl StoreArgs {
     }
 }
 
-/// Options for taking a lock, and for waiting for it.
+// Options for taking a lock, and for waiting for it.
 #[derive(Args, Debug)]
 pub(crate) struct LockArgs {
     /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
@@ -110,7 +110,7 @@ impl LockArgs {
     }
 }
 
-/// Options for output that may have tokens.
+// Options for output that may have tokens.
 #[derive(Args, Debug)]
 #[command(mut_arg("verbose", |option| option.help("Prints weaknesses of the store on stderr")))]
 pub(crate) struct OutputArgs {
@@ -121,7 +121,7 @@ pub(crate) struct OutputArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Options for output that has no tokens, and to which --verbose adds nothing.
+// Options for output that has no tokens, and to which --verbose adds nothing.
 #[derive(Args, Debug)]
 #[command(mut_arg("verbose", |option| option.help("Has no effect here")))]
 pub(crate) struct PlainOutputArgs {
@@ -159,7 +159,7 @@ fn most(text: &str) -> Result<Limit, String> {
 /// that is shorter.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
-/// How a command is ended.
+// How a command is ended.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct EndArgs {
     /// What happens to CMD when the lease is lost

@@ -63,6 +63,22 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
 }
 
 #[test]
+fn the_help_of_each_command_begins_with_what_the_list_of_commands_says() {
+    let place = Place::on_file();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = place.end(&["--help"]).stdout;
+    let (_, list) = help.split_once("Commands:\n  ").unwrap();
+    let (list, _) = list.split_once("\n\n").unwrap();
+    let rows = list.replace("\n   ", "").replace("\n  ", "\n");
+    for row in rows.lines() {
+        let (command, described) = row.split_once(' ').unwrap();
+        let help = place.end(&[command, "-h"]).stdout;
+        assert_eq!(words(help.split("\n\n").next().unwrap()), words(described), "{command}");
+    }
+    assert!(rows.lines().count() > 15, "{rows}");
+}
+
+#[test]
 fn a_reader_who_leaves_ends_the_command_without_a_word() {
     let place = Place::on_file();
     for command in ["man", "doctor", "where", "completions bash"] {
