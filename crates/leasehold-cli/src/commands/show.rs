@@ -1,8 +1,11 @@
 //! `leasehold show`: who holds one lock, who waits for it, and which run succeeded last.
 
+use std::time::Duration;
+
 use leasehold::admin::{ForeignHolder, HoldState, Holder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
+use tokio::time::sleep;
 
 use super::status_view::{StatusView, foreign_words, mode, state, token};
 use crate::args::Show;
@@ -33,12 +36,21 @@ const WAITERS: [Column; 6] = [
     Column::of_texts("LABEL", 4),
 ];
 
+/// How long a holder may take to tell the store its token: 100 ms, and the time for that.
+const TELLING: Duration = Duration::from_millis(500);
+
 /// Shows one lock; exit code 1 if it is free, or not held with the given token.
 pub(crate) fn show(args: &Show) -> Outcome {
     let verbosity = args.output.store.verbosity;
     let choice = args.output.store.choose()?;
     let (status, seen_ms) = ask(&choice, verbosity, async |client| {
-        Ok((client.admin().inspect(&args.name).await?, now_ms()))
+        let mut status = client.admin().inspect(&args.name).await?;
+        let is_new = |it: &Holder| it.token.is_none() && it.state == HoldState::Claimed;
+        if args.token.is_some() && status.holders.iter().any(is_new) {
+            sleep(TELLING).await;
+            status = client.admin().inspect(&args.name).await?;
+        }
+        Ok((status, now_ms()))
     })?;
     if status.is_free() {
         choice.warn_if_local(verbosity);
