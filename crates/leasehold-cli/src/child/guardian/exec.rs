@@ -44,7 +44,7 @@ pub(super) fn become_command(
         let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
     }
     // A process that was stopped or suspended must not begin after the end of the lease.
-    if is_over(begin) {
+    if begin.on_lost != OnLost::Ignore && CLOCK.now() >= Instant::from_origin(begin.until) {
         return Ok(LOST);
     }
     // A signal that was sent to this process meanwhile ends it here.
@@ -63,14 +63,6 @@ pub(super) fn become_command(
     let program = program.to_string_lossy();
     Verbosity::usual().error(format_args!("cannot execute {program}: {error}"));
     Ok(exit)
-}
-
-fn is_over(begin: &Begin) -> bool {
-    let until = Instant::from_origin(begin.until);
-    match begin.on_lost {
-        OnLost::Ignore => false,
-        OnLost::Kill | OnLost::Term => CLOCK.now() >= until,
-    }
 }
 
 /// Asks the kernel to kill the command if its guardian dies, because nobody would supervise the

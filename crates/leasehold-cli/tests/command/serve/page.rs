@@ -109,6 +109,8 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     browser.until(&format!("{NAMES}.includes('after')")).await;
     begins(&browser, "link", "live").await;
     assert_eq!(browser.errors().await, [""; 0]);
+    drop(served);
+    begins(&browser, "verdict", "What is shown is from before: the watcher does not").await;
     browser.close().await;
 }
 

@@ -49,7 +49,7 @@ function use(lock) {
 function holder(lock) {
   if (lock.unreadable) return lock.unreadable.why;
   if (lock.foreign) return 'another program';
-  if (lock.holders.length === 0) return '–';
+  if (lock.holders.length === 0) return lock.held_back.length ? `held back by ${lock.held_back[0]}` : '–';
   const more = lock.holding > 1 ? ` +${lock.holding - 1}` : '';
   return (lock.holders[0].state === 'cooldown' ? 'cooldown of ' : '') + who(lock.holders[0]) + more;
 }
@@ -124,7 +124,7 @@ async function poll() {
     note(told.state);
     const place = list.rows.findIndex((row) => row.name === selected);
     if (place >= 0) at = list.from + place;
-    else selected = list.rows[at - list.from]?.name ?? selected;
+    else selected ??= list.rows[at - list.from]?.name ?? null;
     draw();
     if (opened) detail();
   } catch (error) {
@@ -157,15 +157,14 @@ function link(is, text) {
 }
 
 function failed(error) {
-  if (error.status !== 401) return link('away', error.status ? error.message : 'the watcher does not answer: trying again …');
-  link('wait', 'sign in to see the locks');
-  by('sign-in').hidden = false;
+  const why = error.status === 401 ? 'sign in to see the locks' : error.status ? error.message : 'the watcher does not answer: trying again …';
+  link(error.status === 401 ? 'wait' : 'away', why);
+  verdict(['bad', `What is shown is from before: ${why}`]);
 }
 
 // ---- the first look: is something stuck?
 
-function verdict() {
-  const [is, text] = judge();
+function verdict([is, text]) {
   by('verdict').dataset.is = is;
   if (by('verdict').textContent !== text) by('verdict').textContent = text;
 }
@@ -207,7 +206,7 @@ function make() {
 }
 
 function draw() {
-  verdict();
+  verdict(judge());
   if (!state) return;
   const { from, rows } = list;
   by('count').textContent = `${list.matching} of ${list.total} locks${state.is_whole ? '' : ' found so far'}${state.is_cut ? '; there are more than are watched' : ''}`;
@@ -220,8 +219,8 @@ function draw() {
     made[index].style.top = `${(from + index) * rowHeight()}px`;
     fill(made[index], lock);
   });
-  if (at >= from && at < from + rows.length) by('list').setAttribute('aria-activedescendant', `row-${at}`);
-  else by('list').removeAttribute('aria-activedescendant');
+  const active = at >= from && at < from + rows.length ? `row-${at}` : '';
+  by('list').setAttribute('aria-activedescendant', active);
 }
 
 function fill(row, lock) {
@@ -286,7 +285,8 @@ async function detail() {
   try {
     const lock = await ask(`/api/v1/locks/${encodeURIComponent(name)}`);
     // Spans alone are no reason to draw again: a button would move under the pointer.
-    const seen = JSON.stringify([lock.marks, lock.holders.map((one) => [one.holder, one.token, one.state]), lock.waiters.map((one) => one.waiter), state?.may_revoke]);
+    const people = [...lock.holders, ...lock.waiters].map((one) => [one.holder ?? one.waiter, one.token, one.state]);
+    const seen = JSON.stringify([lock.marks, people, lock.foreign?.value, lock.held_back, lock.last?.token, state?.may_revoke]);
     if (opened !== name || seen === drawn) return;
     drawn = seen;
     body.replaceChildren(...parts(lock));
@@ -376,6 +376,7 @@ function parts(lock) {
     if (deadlock.waits.some((wait) => wait.name === lock.name)) made.push(...round(deadlock, lock.name));
   }
   made.push(element('h3', lock.holding === 0 && !lock.foreign ? 'Nobody holds it' : `Held by ${lock.holding || 1}`));
+  for (const one of lock.held_back) made.push(element('p', `held back by ${one}`));
   if (lock.foreign) {
     const left = lock.foreign.left_seconds;
     made.push(element('p', `another program, value ${lock.foreign.value}, ${left === null ? 'no end' : `${span(left)} left`}`));
@@ -477,14 +478,13 @@ by('sign-out').addEventListener('click', () => {
   location.reload();
 });
 by('login-cancel').addEventListener('click', () => by('login').close());
-by('close').addEventListener('click', () => by('lock').close());
-by('close-findings').addEventListener('click', () => by('findings').close());
 by('lock').addEventListener('close', () => { if (!by('lock').open) opened = null; by('list').focus(); });
 by('doctor').addEventListener('click', findings);
 by('tools').addEventListener('submit', (event) => event.preventDefault());
 for (const id of ['filter', 'sort']) {
   by(id).addEventListener('input', () => {
     by('list').scrollTop = 0;
+    [at, selected] = [-1, null];
     poll();
   });
 }
