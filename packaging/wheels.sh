@@ -37,8 +37,11 @@ Linux)
 esac
 # A free-threaded Python loads no wheel for all versions, so it gets a separate wheel, if such a Python
 # is installed.
-python3.14t --version >/dev/null 2>&1 && lock --interpreter python3.14t ||
+if python3.14t --version >/dev/null 2>&1; then
+    lock --interpreter python3.14t
+else
     echo 'left out: the wheel for free-threaded Python: there is no python3.14t'
+fi
 maturin sdist --manifest-path python/Cargo.toml --out "$out"
 
 # Only the wheels are used from here on, as by a user.
