@@ -374,7 +374,8 @@ impl Observation {
             Some((_, ttl_left)) if *ttl_left < ASK_INTERVAL => now + (*ttl_left).max(SETTLE),
             _ => now + self.jitter.around(ASK_INTERVAL),
         };
-        if status.holders.iter().any(|holder| holder.token.is_none()) {
+        let mut leaders = status.holders.iter().filter(|it| it.state != HoldState::Cooldown);
+        if leaders.any(|leader| leader.token.is_none()) {
             // The next message or inspection shows who the new leader is.
             self.inspect_at = now + SETTLE;
             return Ok(false);
@@ -393,9 +394,9 @@ impl Observation {
             self.inspect_at = now + ASK_INTERVAL;
             return Ok(false);
         }
-        let is_new = self.known.as_ref() != Some(&found);
+        let is_change = self.known.as_ref() != Some(&found);
         self.known = Some(found);
-        Ok(is_new || self.is_away)
+        Ok(is_change || self.is_away)
     }
 }
 

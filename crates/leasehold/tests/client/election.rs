@@ -43,6 +43,21 @@ async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
 }
 
 #[tokio::test]
+async fn in_the_cooldown_after_a_leader_nobody_leads() {
+    let [client, other] = of_one_store().await;
+    let hour = Duration::from_secs(3600);
+    let options = LeaseOptions { min_hold: Some(hour), ..LeaseOptions::default() };
+    let leadership = client.election("a").options(options).campaign("one").await.unwrap();
+    let mut early = other.election("a").observe().await.unwrap();
+    assert_eq!(leads(early.next().await), "one");
+    leadership.resign().await.unwrap();
+    for mut observation in [early, other.election("a").observe().await.unwrap()] {
+        let observed = tokio::time::timeout(hour / 60, observation.next()).await;
+        assert!(matches!(observed, Ok(Ok(Observed::Nobody))), "{observed:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_campaign_leaves_no_candidate() {
     let [client, other] = of_one_store().await;
     let first = client.election("a").campaign("one").await.unwrap();
