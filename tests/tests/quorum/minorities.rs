@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::election::Observed;
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::harness::soon;
@@ -48,6 +49,29 @@ async fn h1_a_minority_that_is_killed_is_not_missed() {
     works(&one, &two, &two, "after").await;
     let late = fleet.client().await;
     works(&late, &one, &one, "connected without them").await;
+}
+
+/// The two nodes that are killed are the first at which all clients would look for messages.
+#[tokio::test]
+async fn h1_an_observer_hears_of_each_leader_although_a_minority_is_killed() {
+    let mut fleet = Fleet::start(5);
+    let election = fleet.client().await.election("d");
+    let mut observation = must(fleet.client().await.election("d").observe().await);
+    assert!(matches!(soon(observation.next()).await, Ok(Observed::Nobody)));
+    must(fleet.servers[0].kill9());
+    must(fleet.servers[1].kill9());
+    let values = ["one", "two", "three", "four"];
+    for value in values {
+        let leadership = must(soon(election.campaign(value)).await);
+        must(soon(leadership.resign()).await);
+    }
+    let mut heard = Vec::new();
+    while heard.len() < values.len() {
+        if let Observed::Leader(leader) = must(soon(observation.next()).await) {
+            heard.push(leader.value);
+        }
+    }
+    assert_eq!(heard, values);
 }
 
 /// Two of five nodes never answer: a client that waited for them would wait for ever.

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{TryFutureExt as _, join_all, select, select_all};
+use futures_util::future::{join_all, select, select_all};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _, unfold};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message};
@@ -12,7 +12,7 @@ use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message};
 use super::node::{Result, seed};
 use super::nodes::Nodes;
 use crate::background;
-use crate::store::{Inbox, Store, Subscribed, Subscription};
+use crate::store::{Inbox, Subscribed, Subscription};
 
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -23,11 +23,6 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 /// The message that a name has become free.
 const FREE: &str = "free";
-
-/// The number of nodes at which a message is published, and at which a waiter subscribes: 2. So no
-/// waiter misses messages if one node dies, and an awaited name costs two connections, not one for
-/// each node.
-const PUBSUB_NODES: usize = 2;
 
 /// Opens the inbox of a client on all nodes. One open inbox is enough.
 pub(super) async fn inbox(nodes: &Arc<Nodes>, client: ClientId) -> Result<Box<dyn Inbox>> {
@@ -115,41 +110,12 @@ fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
     (0..count).map(move |offset| (first % count + offset) % count)
 }
 
-/// Asks the first nodes of a name, and for each that has nothing to give the next one.
-///
-/// # Errors
-///
-/// If no node gives anything, and one of them fails.
-async fn ask_first<'a, T>(
-    nodes: &'a Nodes,
-    name: &LockName,
-    ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<Option<T>>>,
-) -> Result<Vec<T>> {
-    let mut order = order(nodes, name);
-    let ask = |index: usize| nodes.in_time(ask(&*nodes.nodes[index].store.inner));
-    let mut asking: FuturesUnordered<_> = order.by_ref().take(PUBSUB_NODES).map(ask).collect();
-    let (mut given, mut failure) = (Vec::new(), None);
-    while let Some(outcome) = asking.next().await {
-        match outcome {
-            Ok(Some(value)) => {
-                given.push(value);
-                continue;
-            }
-            Ok(None) => {}
-            Err(error) => failure = Some(error),
-        }
-        asking.extend(order.next().map(ask));
-    }
-    match failure {
-        Some(error) if given.is_empty() => Err(error),
-        Some(_) | None => Ok(given),
-    }
-}
-
-/// Publishes a message at the first nodes that accept it.
+/// Publishes a message at all nodes. One that accepts it is enough.
 pub(super) async fn publish(nodes: &Nodes, name: &LockName, message: &str) -> Result<()> {
-    ask_first(nodes, name, |node| Box::pin(node.publish(name, message).map_ok(Some))).await?;
-    Ok(())
+    let told =
+        nodes.nodes.iter().map(|node| nodes.in_time(node.store.inner.publish(name, message)));
+    let told = join_all(told).await.into_iter();
+    told.reduce(Result::or).unwrap_or(Ok(()))
 }
 
 /// Publishes that a name is free, in the background. It is a hint: if no node accepts it, waiters
@@ -162,10 +128,32 @@ pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
     let _ = background::spawn(&*nodes.clock, Box::pin(publishing));
 }
 
-/// Subscribes to a name at the first nodes that can be reached.
+/// Subscribes to a name at the first nodes that can be reached, a majority if there is one. So a
+/// message arrives although any minority of the nodes has died since.
+///
+/// # Errors
+///
+/// If no node gives a subscription, and one of them fails.
 pub(super) async fn subscribe(nodes: &Nodes, name: &LockName) -> Subscribed {
-    let open = ask_first(nodes, name, |node| node.subscribe(name)).await?;
-    Ok((!open.is_empty()).then(|| Box::new(Subscriptions(open)) as Box<dyn Subscription>))
+    let mut order = order(nodes, name);
+    let ask = |index: usize| nodes.in_time(nodes.nodes[index].store.inner.subscribe(name));
+    let mut asking: FuturesUnordered<_> = order.by_ref().take(nodes.needed).map(ask).collect();
+    let (mut open, mut failure) = (Vec::new(), None);
+    while let Some(outcome) = asking.next().await {
+        match outcome {
+            Ok(Some(subscription)) => {
+                open.push(subscription);
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => failure = Some(error),
+        }
+        asking.extend(order.next().map(ask));
+    }
+    match failure {
+        Some(error) if open.is_empty() => Err(error),
+        _ => Ok((!open.is_empty()).then(|| Box::new(Subscriptions(open)) as Box<dyn Subscription>)),
+    }
 }
 
 /// Subscriptions at several nodes as one. Each message arrives once from each of them.
