@@ -371,7 +371,8 @@ impl Gates {
 
     /// Records that a lease which was let go has ended: no caller may take it over.
     pub(super) fn end_kept(&mut self, id: HolderId) {
-        for (_, name) in &self.parked {
+        let let_go = self.parked.iter().take_while(|(until, _)| *until == Instant::default());
+        for (_, name) in let_go {
             let kept = self.by_name.get_mut(name).and_then(|gate| gate.let_go.as_mut());
             if let Some(kept) = kept.filter(|kept| kept.state.id() == id) {
                 kept.slice_until = Instant::default();
