@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Description, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName,
-    LossReason, Mode, Reply, Result, StoreError,
+    Action, Description, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LeaseOptions,
+    LockName, LossReason, Mode, Reply, Result, StoreError,
 };
 
 use crate::event::{self, Event};
@@ -259,7 +259,8 @@ impl Guard {
     /// the name to the next waiter. If the process dies before that, the name is free nevertheless,
     /// and the next waiter gets it within a second. Make this statement the last of its
     /// transaction. Do not use it inside [`run`](crate::Lock::run), which would treat the end as a
-    /// loss. The statement does not keep a `min_hold`.
+    /// loss. The statement keeps no `min_hold` and no `once_per`. If another client got the name
+    /// first, the release reports [`Error::Lost`]: the commit counts all the same.
     ///
     /// The client does not learn of the commit. So from this call on, it passes the lease to no
     /// other caller.
@@ -411,7 +412,8 @@ impl Guard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease is lost; [`Error::Invalid`] while another guard of the lease
-    /// lives, and for a guard of several names.
+    /// lives, for a guard of several names, and for a lease with `once_per`, `min_hold` or
+    /// `max_hold`, which would not go along.
     pub fn into_lease(self) -> Result<Lease> {
         self.check_handing_out()?;
         self.state().finish();
@@ -438,6 +440,12 @@ impl Guard {
             let count = 1 + self.others.len();
             let why = format!("a guard of {count} names cannot be handed out: acquire them singly");
             return Err(InvalidInput::new("names", why).into());
+        }
+        let LeaseOptions { once_per, min_hold, max_hold, .. } = *self.state().options;
+        if once_per.or(min_hold).or(max_hold).is_some() {
+            let why = "`once_per`, `min_hold` and `max_hold` are not handed out with a lease: \
+                       acquire it where the job ends";
+            return Err(InvalidInput::new("lease", why).into());
         }
         Ok(())
     }

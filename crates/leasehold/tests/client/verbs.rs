@@ -32,6 +32,19 @@ async fn an_adopted_lease_is_reported_as_granted_and_as_released() {
 }
 
 #[tokio::test]
+async fn a_lease_is_not_handed_out_if_its_spans_would_be_forgotten() {
+    let (client, span) = (Client::memory(), Duration::from_secs(60));
+    for lock in [
+        client.mutex("a").once_per(span),
+        client.mutex("b").min_hold(span),
+        client.mutex("c").max_hold(span),
+    ] {
+        let refused = lock.acquire().await.unwrap().into_lease().unwrap_err();
+        assert!(refused.to_string().contains("acquire it where the job ends"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn run_returns_the_value_of_work_that_ended_in_time_and_drops_work_that_did_not() {
     let client = Client::memory();
     let lock = client.mutex("a").ttl(Duration::from_millis(100)).renewal(Renewal::Off);
