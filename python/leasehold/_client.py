@@ -29,8 +29,7 @@ _VARIABLE = "LEASEHOLD_STORE"
 
 
 class Family(NamedTuple):
-    """The types of a client for threads or for tasks, and the function that identifies its
-    caller."""
+    """The types of a client, and the function that identifies its caller."""
 
     who: Callable[[], Hashable]
     lock: type[Any]
@@ -43,8 +42,7 @@ class Family(NamedTuple):
 
 
 class _Client(Generic[L, X, S, E, J, A]):
-    """A client of a store, which makes locks. It connects on its first use, and does nothing
-    before."""
+    """A client of a store, which makes locks. It does nothing before its first use."""
 
     __slots__ = ("__weakref__", "_given", "_holds", "_listener", "_native")
 
@@ -99,9 +97,7 @@ class _Client(Generic[L, X, S, E, J, A]):
 
     def multi(self, names: Iterable[str], **options: Unpack[Options]) -> L:
         """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
-        each other: a waiter takes the names in sorted order. It keeps the names that it already
-        has.
-        """
+        each other: a waiter takes them in sorted order, and keeps those that it has."""
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
         several = tuple(names)
@@ -109,8 +105,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return self._family.lock(self, native, (("multi", (several,), {**options}),))
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
-        """An election: one leader among many candidates. The value of the leader is stored as the
-        label."""
+        """An election: one leader among many candidates. Its value is stored as the label."""
         native = _core.NativeElection(self._native, name, self._options({**options}))
         steps = (("election", (name,), {**options}),)
         return self._family.election(self, native, steps)

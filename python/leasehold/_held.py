@@ -65,8 +65,7 @@ class _Held:
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease is still valid, by the clock and by all news that this process has
-        received."""
+        """Whether the lease is still valid, by the clock and all news that this process has."""
         return self._native.is_held
 
     @property

@@ -16,8 +16,6 @@ LossReason: TypeAlias = Literal[
     "closed", "expired", "held_too_long", "revoked", "vanished", "released", "forked"
 ]
 
-_TEXT = "{0} is {1} or None, not {2}"
-
 
 class Options(TypedDict, total=False):
     """The options of every lock. The options of a client are the defaults of its locks.
@@ -50,7 +48,7 @@ def check(given: Mapping[str, Any]) -> None:
         raise TypeError(f"renew is True or False, not {given['renew']!r}")
     label = given.get("label")
     if not (label is None or isinstance(label, str)):
-        raise TypeError(_TEXT.format("label", "text", type(label).__name__))
+        raise TypeError(f"label is text or None, not {type(label).__name__}")
     if "ttl" in given and given["ttl"] is None:
         raise TypeError("ttl is seconds or a timedelta, not None: leave it out for 30 s")
 

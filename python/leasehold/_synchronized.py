@@ -19,8 +19,7 @@ def chooser(
     function: Callable[..., Any],
     options: Mapping[str, Any],
 ) -> Callable[..., L]:
-    """A function that returns the lock of a call: one lock for all calls if the name is always the
-    same."""
+    """A function that returns the lock of a call: one for all calls if the name is fixed."""
     name_of = namer(name, function)
     if name_of is None:
         fixed = lock(name, **options)

@@ -36,8 +36,7 @@ def to_header(guard: _Held) -> str:
 
 
 def from_header(text: str) -> tuple[str, int]:
-    """Parses the name and the token from the header. If this raises ``InvalidInput``, answer
-    400."""
+    """Parses the name and the token from the header. On ``InvalidInput``, answer 400."""
     return _core.from_header(text)
 
 

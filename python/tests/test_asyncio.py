@@ -142,9 +142,7 @@ async def test_who_waits_by_hand_is_told_of_the_end(client: AsyncClient, name: s
     assert await watching is None
 
 
-async def test_a_cancelled_wait_leaves_nothing_wherever_it_is(
-    client: AsyncClient, name: str
-) -> None:
+async def test_a_cancelled_wait_leaves_nothing_at_any_point(client: AsyncClient, name: str) -> None:
     lock = client.lock(name)
     for turns in range(60):
         task = asyncio.ensure_future(lock.acquire())
@@ -173,9 +171,7 @@ async def test_a_release_that_is_cancelled_goes_on(client: AsyncClient, name: st
     await eventually(lambda: _is_idle(client, name))
 
 
-async def test_a_task_enters_an_rlock_again_and_another_does_not(
-    client: AsyncClient, name: str
-) -> None:
+async def test_a_task_reenters_an_rlock_and_no_other_does(client: AsyncClient, name: str) -> None:
     async with client.rlock(name) as outer, client.rlock(name) as inner:
         assert inner.token == outer.token
         other = asyncio.create_task(client.rlock(name).try_acquire())
@@ -183,9 +179,7 @@ async def test_a_task_enters_an_rlock_again_and_another_does_not(
     assert (await client.lock(name).status()).is_free
 
 
-async def test_a_generator_that_ends_in_another_task_lets_go_of_its_own_guard(
-    client: AsyncClient, name: str
-) -> None:
+async def test_a_generator_ends_its_own_guard_in_any_task(client: AsyncClient, name: str) -> None:
     permits = client.semaphore(name, 3)
 
     async def slot() -> AsyncIterator[AsyncGuard]:

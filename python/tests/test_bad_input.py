@@ -135,9 +135,7 @@ def test_a_wrong_value_is_invalid_input(
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 
 
-def test_no_store_is_refused_unless_the_environment_has_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_store_is_refused_unless_the_environment_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LEASEHOLD_STORE", raising=False)
     with pytest.raises(InvalidInput, match="set LEASEHOLD_STORE"):
         Client()

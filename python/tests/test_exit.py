@@ -124,9 +124,7 @@ def test_what_is_held_is_given_back_after(
 
 
 @pytest.mark.parametrize("ending", LATER | FAILS)
-def test_only_an_end_by_which_python_cleans_up_releases(
-    ending: str, redis: Redis, name: str
-) -> None:
+def test_only_ends_by_which_python_cleans_up_release(ending: str, redis: Redis, name: str) -> None:
     code, text = (LATER | FAILS)[ending]
     ended = finished(sys.executable, "-c", HOLDS + text, redis.url, name)
     assert ended.returncode == code, ended.stderr

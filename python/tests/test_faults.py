@@ -15,9 +15,7 @@ def kinds(told: list[Event]) -> list[str]:
     return [event.kind for event in told]
 
 
-def test_a_lease_outlives_a_server_that_is_killed_and_comes_back(
-    own_redis: Redis, name: str
-) -> None:
+def test_a_lease_outlives_a_server_that_is_killed_and_returns(own_redis: Redis, name: str) -> None:
     told: list[Event] = []
     with Client(own_redis.url, on_event=told.append) as client:
         with client.lock(name, ttl=TTL) as guard:
@@ -52,9 +50,7 @@ def test_a_server_that_stays_away_is_a_loss_and_the_client_goes_on_after_it(
             assert again.token > guard.token
 
 
-def test_a_server_that_does_not_answer_is_said_so_and_nothing_stays_behind(
-    own_redis: Redis, name: str
-) -> None:
+def test_a_server_that_is_silent_is_told_and_nothing_stays(own_redis: Redis, name: str) -> None:
     with Client(own_redis.url + "?timeout=200ms") as client:
         client.lock(name).acquire().release()
         with own_redis.paused(), pytest.raises(StoreUnavailable) as caught:

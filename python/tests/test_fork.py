@@ -63,9 +63,7 @@ def forks(program: Program) -> Program:
 
 
 @pytest.mark.parametrize("url", ["{0.url}", "file:{1}/locks.db"])
-def test_a_guard_stays_the_parents(
-    url: str, redis: Redis, tmp_path: object, forks: Program
-) -> None:
+def test_guards_stay_the_parents(url: str, redis: Redis, tmp_path: object, forks: Program) -> None:
     forks(GUARDS, url.format(redis, tmp_path))
 
 
@@ -105,9 +103,7 @@ guard.release()
     )
 
 
-def test_a_file_is_refused_in_a_child_while_the_parent_has_one_open(
-    tmp_path: object, forks: Program
-) -> None:
+def test_a_child_is_refused_a_file_its_parent_has_open(tmp_path: object, forks: Program) -> None:
     forks(
         """
 client = Client(sys.argv[1])
@@ -126,9 +122,7 @@ works()
     )
 
 
-def test_a_child_may_open_a_file_once_the_client_of_its_parent_is_closed(
-    tmp_path: object, forks: Program
-) -> None:
+def test_a_child_may_open_a_file_its_parent_has_closed(tmp_path: object, forks: Program) -> None:
     forks(
         """
 def works():
@@ -144,9 +138,7 @@ for number in range(20):
     )
 
 
-def test_a_busy_process_forks_a_hundred_times_and_all_children_lock(
-    redis: Redis, forks: Program
-) -> None:
+def test_a_busy_process_forks_100_times_and_all_children_lock(redis: Redis, forks: Program) -> None:
     forks(
         """
 import threading

@@ -97,9 +97,7 @@ def test_each_thread_lets_go_of_its_own_guard_of_one_lock(client: Client, name: 
     assert permits.status().is_free
 
 
-def test_a_block_that_ends_in_another_thread_lets_go_of_the_one_guard(
-    client: Client, name: str
-) -> None:
+def test_a_block_that_ends_in_another_thread_ends_the_one_guard(client: Client, name: str) -> None:
     lock = client.lock(name)
     with ThreadPoolExecutor(1) as pool:
         guard = pool.submit(lock.__enter__).result(PATIENCE)
@@ -107,9 +105,7 @@ def test_a_block_that_ends_in_another_thread_lets_go_of_the_one_guard(
     assert guard.loss == "released"
 
 
-def test_a_generator_that_ends_in_another_thread_lets_go_of_its_own_guard(
-    client: Client, name: str
-) -> None:
+def test_a_generator_ends_its_own_guard_in_any_thread(client: Client, name: str) -> None:
     permits = client.semaphore(name, 3)
 
     def slot() -> Iterator[Guard]:
@@ -136,9 +132,7 @@ def test_with_several_guards_elsewhere_nothing_is_let_go(client: Client, name: s
             pool.submit(permits.__exit__, None, None, None).result(PATIENCE)
 
 
-def test_a_second_release_is_nothing_and_other_verbs_say_released(
-    client: Client, name: str
-) -> None:
+def test_a_second_release_is_nothing_and_all_verbs_say_released(client: Client, name: str) -> None:
     guard = client.lock(name).acquire()
     guard.release()
     guard.release()
@@ -169,9 +163,7 @@ def test_a_block_that_fails_by_itself_keeps_its_error_and_notes_the_loss(
     assert any("its release failed" in record.message for record in caplog.records)
 
 
-def test_a_loss_is_called_back_once_in_the_context_of_its_registration(
-    client: Client, name: str
-) -> None:
+def test_a_loss_is_called_back_once_in_the_registered_context(client: Client, name: str) -> None:
     request: ContextVar[str] = ContextVar("request")
     told: list[tuple[str, str]] = []
     guard = client.lock(name).acquire()
@@ -303,9 +295,7 @@ def test_a_thread_enters_an_rlock_again_and_another_does_not(client: Client, nam
     assert not client._holds._holds, "nothing is kept of what has ended"
 
 
-def test_a_thread_that_comes_after_one_that_ended_does_not_enter_its_rlock(
-    client: Client, name: str
-) -> None:
+def test_a_thread_after_one_that_ended_does_not_enter_its_rlock(client: Client, name: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         kept = pool.submit(client.rlock(name).acquire).result(PATIENCE)
     with ThreadPoolExecutor(1) as pool:

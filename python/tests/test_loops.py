@@ -145,9 +145,7 @@ def test_a_closed_loop_lets_go_of_what_its_tasks_hold_and_wait_for(
     assert len(texts) <= (3 if is_by_hand else 1), texts
 
 
-def test_a_block_of_a_closed_loop_that_is_collected_ends_no_other_block(
-    redis: Redis, name: str
-) -> None:
+def test_a_block_of_a_closed_loop_that_is_collected_ends_no_other(redis: Redis, name: str) -> None:
     lock, other = AsyncClient(redis.url).lock(name), Client(redis.url).lock(name)
     loop = asyncio.new_event_loop()
 
@@ -171,9 +169,7 @@ def test_a_block_of_a_closed_loop_that_is_collected_ends_no_other_block(
     other.acquire(timeout=PATIENCE).release()
 
 
-def test_a_task_that_nobody_can_wake_gives_back_when_it_is_collected(
-    redis: Redis, name: str
-) -> None:
+def test_a_task_that_nobody_can_wake_gives_back_when_collected(redis: Redis, name: str) -> None:
     async def holds(lock: AsyncLock, inside: asyncio.Event) -> None:
         async with lock:
             inside.set()

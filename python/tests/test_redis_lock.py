@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis as driver
 import redis.asyncio as async_driver
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockError, LockNotOwnedError, NoPermissionError
 from redis.lock import Lock as Theirs
 
 from conftest import PATIENCE, Program, Redis, eventually
-from leasehold import InvalidInput, LeaseLost
+from leasehold import InvalidInput, LeaseLost, StoreDenied, StoreError
 from leasehold.redis._kept import KEPT
 from leasehold.redis._store import url_of
 from leasehold.redis.asyncio.lock import Lock as AsyncLock
@@ -37,6 +37,7 @@ def test_it_is_acquired_and_released_as_that_of_redis_py(r: Any, name: str) -> N
         assert r.exists(name) == 1 and 0 < r.pttl(name) < 11_000
         assert Lock(r, name).acquire(blocking=False) is False
         assert Lock(r, name).acquire(blocking_timeout=0.05) is False
+        assert Lock(r, name).acquire(blocking_timeout=-1) is False
         lock.release()
         assert not lock.locked() and not lock.owned() and lock.local.token is None
         with lock as entered:
@@ -134,9 +135,7 @@ def test_what_was_released_is_forgotten_beside_a_lock_that_is_held(r: Any, name:
         assert len(KEPT) <= before + 1
 
 
-def test_at_the_end_of_a_program_what_has_a_timeout_stays(
-    r: Any, name: str, program: Program
-) -> None:
+def test_at_a_programs_end_what_has_a_timeout_stays(r: Any, name: str, program: Program) -> None:
     program(
         """
 import redis, sys
@@ -183,10 +182,48 @@ def test_the_store_is_the_server_of_the_client() -> None:
         url_of(driver.Redis("h", ssl=True, ssl_cert_reqs="none"))
 
 
-def test_a_server_that_is_away_is_a_connection_error_of_both() -> None:
-    with pytest.raises(driver.ConnectionError) as caught:
-        Lock(driver.Redis(port=1), "a").acquire()
-    assert isinstance(caught.value, ConnectionError) and caught.value.is_transient
+def test_errors_of_the_server_are_those_of_both(own_redis: Redis, name: str) -> None:
+    with driver.Redis(port=own_redis.port) as r:
+        r.acl_setuser("u", enabled=True, passwords=["+p"], keys=["other"], commands=["+@all"])
+        r.lpush("list", "a")
+        user, stranger = (driver.Redis(port=own_redis.port, username="u", password=p) for p in "px")
+        for client, key, error, ours in [
+            (driver.Redis(port=1), name, driver.ConnectionError, ConnectionError),
+            (stranger, name, driver.AuthenticationError, StoreDenied),
+            (user, name, NoPermissionError, StoreDenied),
+            (r, "list", driver.ResponseError, StoreError),
+            (r, name, driver.OutOfMemoryError, StoreError),
+        ]:
+            r.config_set("maxmemory", int(error is driver.OutOfMemoryError))
+            with pytest.raises(error) as caught:
+                Lock(client, key).acquire()
+            assert isinstance(caught.value, ours) and caught.value.lock_name == key
+        r.config_set("maxmemory", 0)
+        assert Lock(r, "list").acquire(blocking=False) is False
+
+
+def test_a_lock_of_the_parent_is_not_owned_in_a_forked_child(
+    r: Any, name: str, program: Program
+) -> None:
+    program(
+        """
+import os, pytest, redis, sys, warnings
+from leasehold.redis.lock import Lock, LockNotOwnedError
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+lock = Lock(redis.Redis(port=int(sys.argv[1])), sys.argv[2], timeout=60)
+lock.acquire()
+if (child := os.fork()) == 0:
+    for verb in lock.reacquire, lock.release:
+        with pytest.raises(LockNotOwnedError, match="the parent's") as caught:
+            verb()
+        assert caught.value.reason == "forked"
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+lock.release()
+""",
+        str(r.connection_pool.connection_kwargs["port"]),
+        name,
+    )
 
 
 def test_the_asyncio_twin_does_the_same(redis: Redis, name: str) -> None:

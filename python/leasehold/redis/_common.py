@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,10 @@ from weakref import WeakKeyDictionary
 import redis.exceptions as theirs
 
 from leasehold import errors as ours
+from leasehold._events import logger
 from leasehold.redis._kept import KEPT
 from leasehold.redis._store import url_of
 from leasehold.values import Status
-
-logger = logging.getLogger("leasehold")
 
 
 class LockError(ours.LeaseholdError, theirs.LockError):
@@ -30,6 +28,22 @@ class LockNotOwnedError(ours.LeaseLost, theirs.LockNotOwnedError):
 
 class ConnectionError(ours.StoreUnavailable, theirs.ConnectionError):
     """The server does not answer."""
+
+
+class AuthenticationError(ours.StoreDenied, theirs.AuthenticationError):
+    """The server does not know the user, or this password of it."""
+
+
+class NoPermissionError(ours.StoreDenied, theirs.NoPermissionError):
+    """The user lacks a right."""
+
+
+class OutOfMemoryError(ours.StoreError, theirs.OutOfMemoryError):
+    """The memory of the server is full."""
+
+
+class ResponseError(ours.StoreError, theirs.ResponseError):
+    """The server refuses for another reason."""
 
 
 class _Local(threading.local):
@@ -90,10 +104,21 @@ class Base:
         they grow."""
         if token is not None:
             raise TypeError("a token is given by the store, and is in `local.token` then")
-        return self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        return limit and max(limit, 0)
 
-    def _waits(self, blocking: bool | None) -> bool:
-        return self.blocking if blocking is None else blocking
+    @contextmanager
+    def _acquiring(self, blocking: bool | None) -> Iterator[bool]:
+        """Yields whether to wait. Ends normally if somebody else has the key."""
+        waits = self.blocking if blocking is None else blocking
+        try:
+            with self._errors("acquire"):
+                yield waits
+        except ours.LockTimeout:
+            pass
+        except ResponseError as error:
+            if waits or "not leasehold's" not in str(error):
+                raise
 
     def _acquired(self, guard: Any) -> bool:
         """Stores the guard, if there is one, and returns whether there is a guard."""
@@ -136,6 +161,8 @@ class Base:
         self._hold(None)
         try:
             with self._errors("release"):
+                if guard.loss == "forked":
+                    guard.ensure_held()
                 yield guard
         finally:
             KEPT.remove(guard)
@@ -158,9 +185,6 @@ class Base:
         guard = self.local.guard
         return guard is not None and any(it.id == guard.holder for it in status.holders)
 
-    def _longer(self, guard: Any, additional: float, replaces: bool) -> float:
-        return additional if replaces else guard.validity + additional
-
     def _not_in_time(self) -> LockError:
         return _named(LockError("Unable to acquire lock within the time specified"), self.name)
 
@@ -171,16 +195,20 @@ def _named(error: Any, name: object) -> Any:
 
 
 def _translated(error: ours.LeaseholdError, name: object, verb: str) -> Exception:
-    """Converts a loss or an outage into an exception that redis-py also has; keeps other errors."""
-    if isinstance(error, ours.LeaseLost):
-        lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
-        lost.token, lost.reason = error.token, error.reason
-        return _named(lost, name)
-    if isinstance(error, ours.StoreUnavailable):
-        away = ConnectionError(str(error))
-        away.kind = error.kind
-        return _named(away, name)
-    return error
+    """Converts an error of the lease or of the server into one that redis-py also has."""
+    made: Any = error
+    if isinstance(error, (ours.LeaseLost, ours.NotOwner)):
+        made = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
+        made.reason = "forked"
+    elif isinstance(error, ours.StoreUnavailable):
+        made = ConnectionError(str(error))
+    elif isinstance(error, ours.StoreDenied):
+        lacks_right = "lacks a right" in str(error)
+        made = (NoPermissionError if lacks_right else AuthenticationError)(str(error))
+    elif isinstance(error, ours.StoreError):
+        made = (OutOfMemoryError if error.kind == "full" else ResponseError)(str(error))
+    vars(made).update(vars(error))
+    return _named(made, name)
 
 
 class Clients:
@@ -196,7 +224,6 @@ class Clients:
         if url is not None:
             return self._by_url.setdefault(url, self._kind(url))
         pool = redis if hasattr(redis, "nodes_manager") else redis.connection_pool
-        found = self._clients.get(pool)
-        if found is None:
-            found = self._clients.setdefault(pool, self._kind(url_of(redis)))
-        return found
+        if pool not in self._clients:
+            self._clients.setdefault(pool, self._kind(url_of(redis)))
+        return self._clients[pool]

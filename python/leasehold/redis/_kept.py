@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from leasehold.errors import LeaseholdError
@@ -49,10 +50,8 @@ class Kept:
     def _hand_out(self) -> None:
         for guard, has_timeout in list(self._guards.values()):
             if has_timeout and guard.is_held:
-                try:
+                with suppress(LeaseholdError):
                     guard.into_lease()
-                except LeaseholdError:
-                    continue
 
 
 KEPT = Kept()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from leasehold.blocking import Client
-from leasehold.errors import LockTimeout
 from leasehold.redis._common import Base, Clients, LockError, LockNotOwnedError
 
 if TYPE_CHECKING:
@@ -33,20 +32,15 @@ class Lock(Base):
         blocking_timeout: float | None = None,
         token: None = None,
     ) -> bool:
-        """Returns whether the lock was acquired. Asks again every 20 to 200 ms; ``sleep`` is
-        ignored.
+        """Returns whether the lock was acquired. Asks every 20 to 200 ms; ``sleep`` is ignored.
 
         Raises ``TypeError`` for a ``token``: the store issues the tokens.
         """
         limit = self._limit(token, blocking_timeout)
-        with self._errors("acquire"):
+        with self._acquiring(blocking) as waits:
             lock = self._native()
-            if not self._waits(blocking):
-                return self._acquired(lock.try_acquire())
-            try:
-                return self._acquired(lock.acquire(limit))
-            except LockTimeout:
-                return False
+            return self._acquired(lock.acquire(limit) if waits else lock.try_acquire())
+        return False
 
     def release(self) -> None:
         """Releases the lock. Raises ``LockError`` if this object does not hold it,
@@ -58,12 +52,11 @@ class Lock(Base):
         """Adds to the remaining time, or replaces it. Time that the store has promised is never
         shortened."""
         with self._renewing("extend") as guard:
-            guard.renew(self._longer(guard, additional_time, replace_ttl))
+            guard.renew(additional_time + (0 if replace_ttl else guard.validity))
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Sets the remaining time to ``timeout``. Time that the store has promised is never
-        shortened."""
+        """Sets the remaining time to ``timeout``, if that is later."""
         with self._renewing("reacquire") as guard:
             guard.renew(self.timeout)
         return True

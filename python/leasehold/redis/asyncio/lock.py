@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from leasehold.aio import AsyncClient
-from leasehold.errors import LockTimeout
 from leasehold.redis._common import Base, Clients, LockError, LockNotOwnedError
 
 if TYPE_CHECKING:
@@ -35,14 +34,10 @@ class Lock(Base):
     ) -> bool:
         """Like ``acquire`` of ``leasehold.redis.lock.Lock``."""
         limit = self._limit(token, blocking_timeout)
-        with self._errors("acquire"):
+        with self._acquiring(blocking) as waits:
             lock = self._native()
-            if not self._waits(blocking):
-                return self._acquired(await lock.try_acquire())
-            try:
-                return self._acquired(await lock.acquire(limit))
-            except LockTimeout:
-                return False
+            return self._acquired(await (lock.acquire(limit) if waits else lock.try_acquire()))
+        return False
 
     async def release(self) -> None:
         """Like ``release`` of ``leasehold.redis.lock.Lock``."""
@@ -52,7 +47,7 @@ class Lock(Base):
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
         """Like ``extend`` of ``leasehold.redis.lock.Lock``."""
         with self._renewing("extend") as guard:
-            await guard.renew(self._longer(guard, additional_time, replace_ttl))
+            await guard.renew(additional_time + (0 if replace_ttl else guard.validity))
         return True
 
     async def reacquire(self) -> Literal[True]:
