@@ -82,8 +82,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return self._family.lock(self, native, (("lock", (name,), {**options}),))
 
     def rlock(self, name: str, **options: Unpack[Options]) -> L:
-        """Like ``lock``, but a thread or task that holds the name through any ``rlock`` can
-        re-enter it."""
+        """Like ``lock``, but a thread or task that holds the name by an ``rlock`` can re-enter."""
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
         return self._family.rlock(self, native, (("rlock", (name,), {**options}),))
 

@@ -25,8 +25,7 @@ T = TypeVar("T")
 
 @final
 class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
-    """A client of a store, which makes locks for threads and processes. It connects on its first
-    use.
+    """A client of a store, which makes locks for threads and processes. It connects on first use.
 
     You can create it at the top of a module, even in a server that forks: each process has its own
     connection. ``with client`` closes it at the end.

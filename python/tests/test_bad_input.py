@@ -127,9 +127,7 @@ def test_a_wrong_type_is_a_type_error(
     ],
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_wrong_value_is_invalid_input(
-    what: Callable[[Client], object], says: str, c: Client
-) -> None:
+def test_wrong_values_are_invalid(what: Callable[[Client], object], says: str, c: Client) -> None:
     with pytest.raises(InvalidInput, match=says) as caught:
         what(c)
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)

@@ -115,9 +115,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_is_held_is_given_back_after(
-    ending: str, redis: Redis, program: Program, name: str
-) -> None:
+def test_what_is_held_is_free_after(ending: str, redis: Redis, program: Program, name: str) -> None:
     program(HOLDS + ENDINGS[ending], redis.url, name)
     with Client(redis.url) as client:
         assert client.lock(name).status().is_free

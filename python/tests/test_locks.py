@@ -410,9 +410,7 @@ def test_a_run_that_succeeded_is_enough_on_every_machine_until_its_span_is_over(
         assert ran == [3]
 
 
-def test_a_run_that_ended_without_success_leaves_nothing(
-    client: Client, store: str | Memory, name: str
-) -> None:
+def test_runs_without_success_leave_nothing(client: Client, store: str | Memory, name: str) -> None:
     lock = client.lock(name, once_per=3600)
     with pytest.raises(ZeroDivisionError), lock:
         raise ZeroDivisionError

@@ -180,6 +180,11 @@ def test_the_store_is_the_server_of_the_client() -> None:
     assert url_of(driver.Redis("h", ssl=True, ssl_ca_certs="/a b")).endswith("&ca=%2Fa+b")
     with pytest.raises(InvalidInput, match="ssl_ca_certs"):
         url_of(driver.Redis("h", ssl=True, ssl_cert_reqs="none"))
+    watched = driver.Sentinel([("s", 26379)], sentinel_kwargs={"password": "x"}).master_for("main")
+    unread = ("ssl_ca_data", "ssl_ca_path", "ssl_password")
+    for client in [watched, *(driver.Redis("h", ssl=True, **{it: "x"}) for it in unread)]:
+        with pytest.raises(InvalidInput, match="give the store URL"):
+            url_of(client)
 
 
 def test_errors_of_the_server_are_those_of_both(own_redis: Redis, name: str) -> None:

@@ -11,6 +11,9 @@ _SAME_KEYS = {"layout": "plain", "prefix": ""}
 """The layout in which redis-py and leasehold exclude each other."""
 
 
+_UNREAD = ("credential_provider", "ssl_ca_data", "ssl_ca_path", "ssl_password")
+
+
 def url_of(client: Any) -> str:
     """The store URL of a client: its host or socket, TLS, user and database."""
     nodes = getattr(client, "nodes_manager", None)
@@ -21,22 +24,27 @@ def url_of(client: Any) -> str:
     options: dict[str, Any] = dict(pool.connection_kwargs)
     sentinels = getattr(pool, "sentinel_manager", None)
     if sentinels is not None:
+        if any(not option.startswith("socket_") for option in sentinels.sentinel_kwargs):
+            raise _refused("sentinel_kwargs")
         found = [it.connection_pool.connection_kwargs for it in sentinels.sentinels]
         hosts = [(it["host"], it["port"]) for it in found]
         return _url("redis+sentinel", hosts, options, f"/{quote(pool.service_name, safe='')}")
     if "path" in options:
         return _url("redis+unix", [], options, quote(options["path"]))
     host = (options.get("host", "localhost"), options.get("port", 6379))
-    is_tls = "SSL" in pool.connection_class.__name__
-    return _url("rediss" if is_tls else "redis", [host], options, "")
+    scheme = "rediss" if "SSL" in pool.connection_class.__name__ else "redis"
+    return _url(scheme, [host], options, "")
+
+
+def _refused(what: str) -> InvalidInput:
+    text = "which is not taken over: give the store URL, as Lock(client, name, url=...)"
+    return InvalidInput(f"the client has {what}, {text}")
 
 
 def _url(scheme: str, hosts: list[tuple[str, int]], options: dict[str, Any], path: str) -> str:
-    if options.get("credential_provider") is not None:
-        raise InvalidInput(
-            "the client has a credential provider, which leasehold cannot ask: give the store "
-            "URL, as Lock(client, name, url=...)"
-        )
+    for option in _UNREAD:
+        if options.get(option) is not None:
+            raise _refused(option)
     if options.get("ssl"):
         scheme = scheme.replace("redis", "rediss", 1)
     user, password = options.get("username") or "", options.get("password") or ""
@@ -46,10 +54,7 @@ def _url(scheme: str, hosts: list[tuple[str, int]], options: dict[str, Any], pat
     )
     database = int(options.get("db") or 0)
     if database and scheme == "redis+unix":
-        raise InvalidInput(
-            f"the client has database {database} on a socket: give the store URL, as "
-            "Lock(client, name, url=...)"
-        )
+        raise _refused(f"database {database} on a socket")
     number = f"/{database}" if database else ""
     return f"{scheme}://{who}{where}{path}{number}?{urlencode({**_SAME_KEYS, **_tls(options)})}"
 
