@@ -10,7 +10,7 @@ from leasehold.errors import InvalidInput
 _SAME_KEYS = {"layout": "plain", "prefix": ""}
 """The layout in which redis-py and leasehold exclude each other."""
 
-
+# The settings of a client that no store URL has.
 _UNREAD = ("credential_provider", "ssl_ca_data", "ssl_ca_path", "ssl_password")
 
 
