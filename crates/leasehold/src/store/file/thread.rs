@@ -95,8 +95,9 @@ impl Executor {
         if self.made_in.is_another() {
             return;
         }
-        let thread = self.thread.lock().take();
-        if let Some((jobs, ended)) = thread {
+        // A second caller waits at this lock until the first has seen the end.
+        let mut thread = self.thread.lock();
+        if let Some((jobs, ended)) = thread.take() {
             // The thread sees that nobody asks any more.
             drop(jobs);
             let _ = ended.recv_timeout(LAST_PATIENCE);
