@@ -2,10 +2,10 @@
 //! in a review, or fails the suite.
 
 use std::fs;
-use std::path::Path;
 
 use public_api::Builder;
 
+use crate::programs::counts;
 use crate::run::{Outcome, Run, root};
 
 /// The packages that others build on.
@@ -15,6 +15,9 @@ pub(crate) const PUBLISHED: [&str; 4] =
 /// The directory of the texts, one file per package, and the directory of those that are checked.
 const DIRECTORY: &str = "api";
 const CHECKED: &str = "target/api";
+
+/// Where `xtask/rustdoc.sh` writes the documentation of each library.
+const JSON: &str = "target/json";
 
 /// Implementations that nearly every type has, and that no reader looks for.
 const USUAL: [&str; 5] = [
@@ -27,32 +30,36 @@ const USUAL: [&str; 5] = [
 
 /// Writes the API of every published package into the tree.
 pub(crate) fn update() -> Outcome {
-    write(DIRECTORY)
+    document().and_then(|_| write(DIRECTORY))
 }
 
-/// Builds all pages of documentation without a warning, and compares the API of every published
-/// package with the text in the tree.
-pub(crate) fn check() -> Outcome {
+/// Tests the examples in the documentation, builds it without a warning, and compares the API of
+/// every published package with the text in the tree. Returns the counts of the tests.
+pub(crate) fn check() -> Outcome<[u64; 3]> {
+    let counts = document()?;
     write(CHECKED)?;
     // The API of the Python package is compared where that package is installed.
     Run::program("diff", &["--recursive", "--unified=0", "--exclude=*.pyi", DIRECTORY, CHECKED])
         .show()
-        .map_err(|_| "the public API has changed: if it shall, run `cargo xtask api`".to_owned())
+        .map_err(|_| "the public API has changed: if it shall, run `cargo xtask api`".to_owned())?;
+    Ok(counts)
+}
+
+/// Tests the examples of every library, and writes its documentation as JSON.
+fn document() -> Outcome<[u64; 3]> {
+    let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];
+    let rustdoc = root().join("xtask/rustdoc.sh");
+    let run = Run::cargo(&words).for_tests().with("RUSTDOC", &rustdoc.to_string_lossy());
+    let (text, succeeded) = run.with("LEASEHOLD_JSON", JSON).read()?;
+    print!("{text}");
+    if succeeded { Ok(counts(&text)) } else { Err("an example, or the documentation".to_owned()) }
 }
 
 /// Writes the API of every published package.
 fn write(directory: &str) -> Outcome {
-    // All packages, so that they are built with the features that all other steps build them with.
-    let words = ["doc", "--workspace", "--lib", "--no-deps", "--all-features", "--locked"];
-    let rustdoc = root().join("xtask/rustdoc-json.sh");
-    Run::cargo(&words)
-        .with("RUSTDOCFLAGS", "--deny warnings -Z unstable-options --output-format json")
-        .with("RUSTDOC", &rustdoc.to_string_lossy())
-        .show()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     for package in PUBLISHED {
-        let json = Path::new("doc").join(format!("{}.json", package.replace('-', "_")));
-        let api = Builder::from_rustdoc_json(root().join(&target).join(json));
+        let json = format!("{JSON}/{}.json", package.replace('-', "_"));
+        let api = Builder::from_rustdoc_json(root().join(json));
         let api = api.omit_blanket_impls(true).build();
         let api = api.map_err(|error| format!("{package}: {error}"))?;
         let lines = api.items().map(ToString::to_string);
