@@ -17,7 +17,6 @@ use super::{Durability, Judged};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::call::{Call, Effect};
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, Failure, is_to_load};
 use crate::store::redis::layout::key::Part;
 use crate::store::redis::options::Address;
@@ -25,7 +24,7 @@ use crate::store::redis::options::Address;
 /// Opens connections to servers, with the conditions of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerDialer {
-    dialer: Dialer,
+    pub(crate) dialer: Dialer,
     durability: Option<Arc<Durability>>,
 }
 
@@ -58,23 +57,6 @@ impl ServerDialer {
         if let Some(replication) = durability.and_then(|all| all.replication.as_ref()) {
             replication.note_takeover(from, to);
         }
-    }
-
-    /// Opens a connection for messages, which go to `pushes`.
-    pub(crate) async fn dial_for_messages(
-        &self,
-        address: &Address,
-        pushes: PushSender,
-    ) -> Result<Connection, StoreError> {
-        self.dialer.dial(address, Some(pushes)).await
-    }
-}
-
-impl Deref for ServerDialer {
-    type Target = Dialer;
-
-    fn deref(&self) -> &Dialer {
-        &self.dialer
     }
 }
 

@@ -158,7 +158,7 @@ impl Topology {
     ) -> Result<Connection, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.listen(node, pushes).await,
-            Self::Standalone(address, pool) => pool.opener.dial_for_messages(address, pushes).await,
+            Self::Standalone(address, pool) => pool.opener.dialer.dial(address, Some(pushes)).await,
             Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
         }
     }

@@ -41,7 +41,7 @@ impl Open for ServerDialer {
     }
 
     fn open_limit(&self) -> Duration {
-        self.connect_timeout
+        self.dialer.connect_timeout
     }
 }
 

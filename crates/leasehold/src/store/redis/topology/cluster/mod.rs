@@ -175,7 +175,7 @@ impl Cluster {
     async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
         let node = hop.node.clone();
         let mut opening = pin!(self.pool.to(&node));
-        if let Ok(server) = timeout(self.pool.opener.timeout, &mut opening).await {
+        if let Ok(server) = timeout(self.pool.opener.dialer.timeout, &mut opening).await {
             return server.map(Some);
         }
         self.ask_others(&node).await;
@@ -226,7 +226,7 @@ impl Cluster {
         let map = self.map().await?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let node = node.unwrap_or_else(|| &map.nodes()[turn % map.nodes().len()]);
-        match self.pool.opener.dial_for_messages(node, pushes).await {
+        match self.pool.opener.dialer.dial(node, Some(pushes)).await {
             Ok(connection) => self.probe(&connection).await.map(|()| connection),
             Err(error) => {
                 self.ask_others(node).await;
@@ -285,11 +285,12 @@ impl Cluster {
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
         let known = self.known.lock().map.clone();
+        let dialer = &self.pool.opener.dialer;
         // Once the nodes are known, there are enough others to ask, so the client does not wait
         // long for slow ones.
         let patience = match known {
-            Some(_) => self.pool.opener.timeout,
-            None => self.pool.opener.connect_timeout + self.pool.opener.timeout,
+            Some(_) => dialer.timeout,
+            None => dialer.connect_timeout + dialer.timeout,
         };
         let nodes = known.iter().flat_map(|map| map.nodes()).chain(&self.seeds);
         let mut nodes: Vec<_> = nodes.filter(|node| Some(*node) != failed).collect();

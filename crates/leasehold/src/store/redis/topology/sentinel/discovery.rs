@@ -71,7 +71,8 @@ impl Discovery {
         address: &Address,
         pushes: PushSender,
     ) -> Result<Connection, StoreError> {
-        self.to_primary(address, self.to_servers.dial_for_messages(address, pushes), |it| it).await
+        let dialling = self.to_servers.dialer.dial(address, Some(pushes));
+        self.to_primary(address, dialling, |it| it).await
     }
 
     /// Opens something at a server, and checks that the server confirms that it is a primary.
@@ -81,7 +82,7 @@ impl Discovery {
         dialling: impl Future<Output = Result<C, StoreError>>,
         connection: fn(&C) -> &Connection,
     ) -> Result<C, StoreError> {
-        let limit = self.to_servers.connect_timeout / SHARE;
+        let limit = self.to_servers.dialer.connect_timeout / SHARE;
         let opening = async {
             let opened = dialling.await?;
             expect_primary(connection(&opened)).await?;
@@ -210,7 +211,7 @@ impl Open for Discovery {
     }
 
     fn open_limit(&self) -> Duration {
-        self.to_servers.connect_timeout
+        self.to_servers.dialer.connect_timeout
     }
 }
 
