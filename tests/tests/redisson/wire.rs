@@ -88,10 +88,6 @@ fn release(attempt: u64) -> Action {
     Action::End(end(attempt))
 }
 
-fn keep(attempt: u64, mode: Mode, ttl: Duration) -> Keep {
-    Keep::new(request(attempt, mode).request, ttl)
-}
-
 #[tokio::test]
 async fn what_they_tell_is_heard_by_those_of_ours_who_wait() {
     let shared = Shared::start().await;
@@ -207,7 +203,7 @@ async fn who_has_a_counted_token_holds_since_its_grant() {
     let shared = Shared::start_with("redisson-fenced").await;
     let Reply::Granted(grant) = shared.acquire(1, Mode::Exclusive).await else { panic!() };
     let since_us = shared.since_us().await;
-    let renewal = keep(1, Mode::Exclusive, TTL);
+    let renewal = Keep::new(request(1, Mode::Exclusive).request, TTL);
     let description = Box::new(Description::new(grant.token, HolderInfo::default()));
     must(shared.act(Action::Keep(renewal.clone().with_description(Some(description)))).await);
     must(shared.act(Action::Keep(renewal)).await);
@@ -248,10 +244,11 @@ async fn a_reader_is_promised_no_more_than_their_watchdog_leaves_it() {
     let error = shared.act(Action::Take(long(Mode::Shared))).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert!(error.to_string().contains("lockWatchdogTimeout"), "{error}");
-    shared.acquire(1, Mode::Shared).await;
-    let error = shared.act(Action::Keep(keep(1, Mode::Shared, TTL * 2))).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-    must(shared.act(release(1)).await);
+    let client = must(Client::connect(&url(&shared.server)).await);
+    let reader = must(client.rwlock("a").read().ttl(TTL).acquire().await);
+    let Err(Error::Store(error)) = reader.renew_for(TTL * 2).await else { panic!("{reader:?}") };
+    assert!(error.kind() == StoreErrorKind::Unsupported && reader.validity() <= TTL, "{error}");
+    must(reader.release().await);
     assert!(matches!(shared.act(Action::Take(long(Mode::Exclusive))).await, Ok(Reply::Granted(_))));
 }
 

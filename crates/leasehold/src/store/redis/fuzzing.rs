@@ -46,7 +46,7 @@ fn calls(layout: &dyn Layout, actions: &[Action]) -> Vec<Call<Answer>> {
     let Some(name) = name() else { return Vec::new() };
     let lease = (name.clone(), Keep::new(request(1, Mode::Exclusive), TTL));
     let on = actions.iter().filter_map(|action| layout.act(&name, action).ok());
-    on.chain([layout.keep(std::slice::from_ref(&lease))]).collect()
+    on.chain(layout.keep(std::slice::from_ref(&lease)).ok()).collect()
 }
 
 /// Reads bytes as the reply to each kind of call.

@@ -276,7 +276,7 @@ impl Redis {
     }
 
     async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {
-        let together = async |leases| self.topology()?.run(&self.layout.keep(leases)).await;
+        let together = async |leases| self.topology()?.run(&self.layout.keep(leases)?).await;
         match &*self.topology {
             Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
             // In a cluster, a script may only use keys of one slot, and while a slot moves, its

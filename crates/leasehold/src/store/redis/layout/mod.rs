@@ -29,7 +29,12 @@ pub trait Layout: fmt::Debug + Send + Sync {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError>;
 
     /// The call that keeps many leases.
-    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer>;
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for a ttl that the layout
+    /// cannot give to one of them.
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Call<Answer>, StoreError>;
 
     /// The call that sets the value of a free name, if that takes it.
     fn set(&self, _name: &LockName, _take: &Take) -> Option<Call<Set>> {

@@ -119,8 +119,8 @@ impl Layout for Native {
         Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
-        self.keep_all(leases.iter().map(|(name, keep)| (name, keep)), reply::many_kept)
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Call<Answer>, StoreError> {
+        Ok(self.keep_all(leases.iter().map(|(name, keep)| (name, keep)), reply::many_kept))
     }
 
     fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {

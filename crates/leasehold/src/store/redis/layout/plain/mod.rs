@@ -48,11 +48,12 @@ impl Layout for Plain {
         Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Call<Answer>, StoreError> {
         let keys = leases.iter().map(|(name, _)| self.key(name));
         let args = leases.iter().flat_map(|(_, lease)| keep(lease));
-        Call::new(Request::new(Script::PlainKeep.text()).with(keys, args), reply::many_kept)
-            .with_effect(Some(Effect::Renewal), is_granted)
+        let request = Request::new(Script::PlainKeep.text()).with(keys, args);
+        let call = Call::new(request, reply::many_kept);
+        Ok(call.with_effect(Some(Effect::Renewal), is_granted))
     }
 
     /// Nothing is escaped, because other programs escape nothing.

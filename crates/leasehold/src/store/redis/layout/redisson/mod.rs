@@ -70,7 +70,8 @@ impl Layout for Redisson {
         Ok(call.with_effect(effect(action), is_granted))
     }
 
-    fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
+    fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Call<Answer>, StoreError> {
+        leases.iter().try_for_each(|(name, keep)| check(name, keep.request.mode, keep.ttl))?;
         let keys = leases.iter().flat_map(|(name, keep)| {
             let names = LockKeys::of(&self.prefix, name);
             let hold = names.hold(keep.request.id);
@@ -78,7 +79,8 @@ impl Layout for Redisson {
         });
         let args = leases.iter().flat_map(|(_, keep)| kept(keep));
         let request = Request::new(Script::RedissonKeep.text()).with(keys, args);
-        Call::new(request, reply::many_kept).with_effect(Some(Effect::Renewal), is_granted)
+        let call = Call::new(request, reply::many_kept);
+        Ok(call.with_effect(Some(Effect::Renewal), is_granted))
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
