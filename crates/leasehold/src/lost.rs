@@ -5,13 +5,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
 use tokio::runtime::Handle;
+use tokio::sync::SetOnce;
 
 use crate::background;
+use crate::clock::within;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
 use crate::sync::AtomicU64;
@@ -43,26 +46,18 @@ impl From<LossReason> for End {
 pub(crate) struct Signal {
     made_in: MadeIn,
     clock: Arc<dyn Clock>,
-    /// The end of the last grant or renewal, in nanoseconds since the clock's origin; written only
-    /// with `state` locked.
+    /// The end of the last grant or renewal, in nanoseconds since the clock's origin.
     renewed_until: AtomicU64,
     /// The time at which `max_hold` ends the lease.
     limit: OnceLock<Instant>,
-    state: Mutex<Wakers>,
-}
-
-#[derive(Default)]
-struct Wakers {
-    ended: Option<End>,
-    next_slot: u64,
-    wakers: Vec<(u64, Waker)>,
+    ended: SetOnce<End>,
 }
 
 impl Signal {
     pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Self {
         let renewed_until = AtomicU64::new(nanos(until));
-        let (limit, state) = (OnceLock::new(), Mutex::default());
-        Self { made_in: MadeIn::this(), clock, renewed_until, limit, state }
+        let (limit, ended) = (OnceLock::new(), SetOnce::new());
+        Self { made_in: MadeIn::this(), clock, renewed_until, limit, ended }
     }
 
     /// The signal of the next holder, with the same end of validity as this signal.
@@ -90,14 +85,13 @@ impl Signal {
     /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers can
     /// keep mutexes locked.
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
-        let state = self.state.lock();
-        if state.ended.is_none() && now < self.valid_until() {
+        if !self.is_over(now) {
             self.renewed_until.fetch_max(nanos(until), Ordering::AcqRel);
         }
     }
 
-    /// Whether the lease belongs to a process from which this one was forked. If so, nothing here
-    /// locks `state`: perhaps a thread of that process had `state` locked at the fork.
+    /// Whether the lease belongs to a process from which this one was forked. If so, nobody sets or
+    /// awaits `ended`: perhaps a thread of that process had its waiters locked at the fork.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
@@ -116,13 +110,13 @@ impl Signal {
 
     /// Like [`check`](Self::check), but at `now`: a guard checks all its leases at the same time.
     pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
-        self.overdue(now).map_or_else(|| self.state.lock().ended, |reason| Some(self.end(reason)))
+        self.overdue(now).map_or_else(|| self.ended.get().copied(), |why| Some(self.end(why)))
     }
 
     /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers can
     /// keep mutexes locked.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.overdue(now).is_some() || self.state.lock().ended.is_some()
+        self.overdue(now).is_some() || self.ended.initialized()
     }
 
     /// The reason for which the lease has run out at `now`, if it has.
@@ -135,13 +129,10 @@ impl Signal {
 
     /// Ends the lease, unless it has ended already, and returns how it ended.
     pub(crate) fn end(&self, end: impl Into<End>) -> End {
-        let (end, wakers) = {
-            let mut state = self.state.lock();
-            let end = *state.ended.get_or_insert(end.into());
-            (end, std::mem::take(&mut state.wakers))
-        };
-        wakers.into_iter().for_each(|(_, waker)| waker.wake());
-        end
+        let end = end.into();
+        // It fails if the lease has ended before.
+        let _ = self.ended.set(end);
+        self.ended.get().copied().unwrap_or(end)
     }
 
     /// Ends the lease at `now` by a release, unless it has ended already, and returns how it ended.
@@ -188,57 +179,47 @@ debug_as!(Signal => |it, f| f.debug_tuple("Signal").field(&it.valid_until()).fin
 /// The future can be dropped at any time; [`Guard::lost`](crate::Guard::lost) returns another one.
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
-    /// The signals of all names of the guard. The future completes as soon as one of them ends.
-    watched: Vec<Watched>,
-    timer: Timer,
+    /// The leases of all names of the guard. The future completes as soon as one of them ends.
+    leases: Arc<[Signalled]>,
+    /// The wait of this future, once it was polled. The mutex is never locked: it is there to make
+    /// the future [`Sync`].
+    waiting: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
 debug_as!(Lost => |_, f| f.write_str("Lost { .. }"));
 
-/// Fires when a lease runs out because nobody has renewed it.
-#[derive(Default)]
-struct Timer {
-    /// The time at which the timer fires, and its sleep. The mutex is never locked: it is there to
-    /// make the timer [`Sync`].
-    armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
-}
-
 /// What has a signal: the state of a lease.
 pub(crate) type Signalled = Arc<dyn Borrow<Signal> + Send + Sync>;
 
-/// A signal and the slot for its waiter.
-struct Watched {
-    lease: Signalled,
-    slot: u64,
-}
-
 impl Lost {
     pub(crate) fn new(leases: impl IntoIterator<Item = Signalled>) -> Self {
-        Self { watched: leases.into_iter().map(Watched::new).collect(), timer: Timer::default() }
+        Self { leases: leases.into_iter().collect(), waiting: Mutex::default() }
     }
 
     /// Like [`Guard::loss`](crate::Guard::loss), for language bindings, whose guard may be in use
     /// by another call.
     #[doc(hidden)]
     pub fn loss(&self) -> Option<LossReason> {
-        self.ended().and_then(End::loss)
+        ended(&self.leases).and_then(End::loss)
     }
 
     /// Like [`Guard::validity`](crate::Guard::validity), for language bindings.
     #[doc(hidden)]
     pub fn validity(&self) -> Duration {
-        if self.ended().is_some() {
+        if ended(&self.leases).is_some() {
             return Duration::ZERO;
         }
         let left = |it: &Signal| it.valid_until().saturating_since(it.clock.now());
-        self.signals().map(left).min().unwrap_or_default()
+        signals(&self.leases).map(left).min().unwrap_or_default()
     }
 
     /// Like [`Guard::on_lost`](crate::Guard::on_lost), for language bindings; `call` must not
     /// panic.
     #[doc(hidden)]
     pub fn call_back(self, call: impl FnOnce(LossReason) + Send + 'static) {
-        let Some(clock) = self.signals().next().map(|it| Arc::clone(&it.clock)) else { return };
+        let Some(clock) = signals(&self.leases).next().map(|it| Arc::clone(&it.clock)) else {
+            return;
+        };
         let calling = async move {
             if let Some(reason) = self.await {
                 call(reason);
@@ -249,21 +230,33 @@ impl Lost {
         // keeper either, and so no lease.
         let _ = background::spawn(&*clock, Box::pin(calling));
     }
+}
 
-    /// How the lease ended, or `None`. With several names, the first name with an ended lease
-    /// counts.
-    fn ended(&self) -> Option<End> {
-        self.signals().find_map(|it| it.check_here(it.clock.now()))
-    }
+fn signals(leases: &[Signalled]) -> impl Iterator<Item = &Signal> {
+    leases.iter().map(|lease| (**lease).borrow())
+}
 
-    fn signals(&self) -> impl Iterator<Item = &Signal> {
-        self.watched.iter().map(Watched::signal)
+/// How a lease ended, or `None`. A loss counts, even if the leases of other names were released.
+fn ended(leases: &[Signalled]) -> Option<End> {
+    let ends = signals(leases).filter_map(|it| it.check_here(it.clock.now()));
+    ends.reduce(|one, other| if one.loss().is_some() { one } else { other })
+}
+
+/// Waits until one of the leases has ended: by a signal, or because nobody has renewed it.
+async fn until_ended(leases: Arc<[Signalled]>) {
+    while ended(&leases).is_none()
+        && let Some(first) = signals(&leases).min_by_key(|it| it.valid_until())
+    {
+        let has_timers = first.clock.is_driven_by_caller() || Handle::try_current().is_ok();
+        let until = has_timers.then(|| first.valid_until());
+        let ends = select_all(signals(&leases).map(|it| Box::pin(it.ended.wait())));
+        within(&*first.clock, until, ends).await;
     }
 }
 
 impl Clone for Lost {
     fn clone(&self) -> Self {
-        Self::new(self.watched.iter().map(|it| Arc::clone(&it.lease)))
+        Self { leases: Arc::clone(&self.leases), waiting: Mutex::default() }
     }
 }
 
@@ -271,90 +264,29 @@ impl Future for Lost {
     type Output = Option<LossReason>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let ends = self.watched.iter().filter_map(|watched| watched.poll(context.waker()));
-            // A loss counts, even if the leases of other names were released.
-            let ended = ends.reduce(|one, other| if one.loss().is_some() { one } else { other });
-            if let Some(end) = ended {
-                return Poll::Ready(end.loss());
-            }
-            let Some(first) = self.signals().min_by_key(|it| it.valid_until()) else {
-                return Poll::Pending;
-            };
-            let (clock, until) = (Arc::clone(&first.clock), first.valid_until());
-            if self.timer.poll(&*clock, until, context).is_pending() {
-                return Poll::Pending;
-            }
+        let Self { leases, waiting } = &mut *self;
+        if ended(leases).is_none() {
+            let waiting = waiting.get_mut();
+            let waiting = waiting.get_or_insert_with(|| Box::pin(until_ended(Arc::clone(leases))));
+            ready!(waiting.as_mut().poll(context));
         }
+        Poll::Ready(ended(leases).and_then(End::loss))
     }
 }
 
-impl Timer {
-    /// Ready at `until` or earlier. A timer that was set for an earlier end stays set, so that a
-    /// renewal costs nothing here.
-    fn poll(&mut self, clock: &dyn Clock, until: Instant, context: &mut Context<'_>) -> Poll<()> {
-        if !clock.is_driven_by_caller() && Handle::try_current().is_err() {
-            return Poll::Pending;
-        }
-        let armed = self.armed.get_mut();
-        if armed.as_ref().is_some_and(|(at, _)| *at > until) {
-            *armed = None;
-        }
-        let (_, timer) = armed.get_or_insert_with(|| (until, clock.sleep_until(until)));
-        let polled = timer.as_mut().poll(context);
-        if polled.is_ready() {
-            *armed = None;
-        }
-        polled
-    }
-}
-
-impl Watched {
-    fn new(lease: Signalled) -> Self {
-        let signal: &Signal = (*lease).borrow();
-        let slot = match signal.is_of_parent() {
-            true => 0,
-            false => {
-                let mut state = signal.state.lock();
-                state.next_slot += 1;
-                state.next_slot
-            }
-        };
-        Self { lease, slot }
-    }
-
-    fn signal(&self) -> &Signal {
-        (*self.lease).borrow()
-    }
-
-    fn poll(&self, waker: &Waker) -> Option<End> {
-        let signal = self.signal();
-        if let Some(end) = signal.check_here(signal.clock.now()) {
-            return Some(end);
-        }
-        let mut state = signal.state.lock();
-        if state.ended.is_none() {
-            match state.wakers.iter_mut().find(|(slot, _)| *slot == self.slot) {
-                Some((_, old)) => old.clone_from(waker),
-                None => state.wakers.push((self.slot, waker.clone())),
-            }
-        }
-        state.ended
-    }
-}
-
-impl Drop for Watched {
+impl Drop for Lost {
+    /// In a forked child, the wait belongs to the parent's runtime, and is left alone.
     fn drop(&mut self) {
-        if self.signal().is_of_parent() {
-            std::mem::forget(Arc::clone(&self.lease));
-            return;
+        if signals(&self.leases).any(Signal::is_of_parent) {
+            std::mem::forget((Arc::clone(&self.leases), self.waiting.get_mut().take()));
         }
-        self.signal().state.lock().wakers.retain(|(slot, _)| *slot != self.slot);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
     use leasehold_core::FakeClock;
 
@@ -440,12 +372,12 @@ mod tests {
         let (waker, mut lost) =
             (Waker::from(Arc::clone(&woken)), Lost::new([Arc::clone(&signal) as _]));
         assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&waker)).is_pending());
-        lost.timer = Timer::default();
         clock.advance(LEASE);
+        let by_its_timer = woken.0.load(Ordering::Relaxed);
         signal.extend(clock.now(), clock.now() + LEASE);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(woken.0.load(Ordering::Relaxed), by_its_timer);
         assert_eq!(signal.check(), Some(End::Lost(LossReason::Expired)));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), by_its_timer + 1);
     }
 
     #[derive(Default)]
@@ -470,20 +402,5 @@ mod tests {
         assert!(!lost.is_finished(), "it was prolonged");
         clock.advance(LEASE / 2);
         assert_eq!(lost.await.unwrap(), Some(LossReason::Expired));
-    }
-
-    #[test]
-    fn an_end_that_comes_earlier_is_noticed_in_time() {
-        let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
-        let signal = held(&clock);
-        let (waker, mut lost) =
-            (Waker::from(Arc::clone(&woken)), Lost::new([Arc::clone(&signal) as _]));
-        let mut poll = || Pin::new(&mut lost).poll(&mut Context::from_waker(&waker));
-        assert!(poll().is_pending());
-        signal.limit_to(clock.now() + LEASE / 2);
-        assert!(poll().is_pending());
-        clock.advance(LEASE / 2);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        assert_eq!(poll(), Poll::Ready(Some(LossReason::HeldTooLong)));
     }
 }
