@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Bounds, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions, LockName, Mode,
-    Result,
+    Bounds, Clock, HolderInfo, InvalidInput, Lease, LeaseOptions, LockName, Mode, Result,
 };
 
 use crate::acquire::adopt;
@@ -18,7 +17,6 @@ use crate::event::{Event, Observer, Observers};
 use crate::guard::Guard;
 use crate::keeper::{Handle, Keeper};
 use crate::lock::Lock;
-use crate::lost::Lost;
 use crate::rwlock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
@@ -379,14 +377,22 @@ fn host() -> String {
     name.chars().filter(|c| !c.is_control()).take(255).collect()
 }
 
-/// Checks that users can keep these types in structs and send them between threads.
-const _: () = {
-    const fn can_be_shared<T: Send + Sync + 'static>() {}
-    can_be_shared::<Client>();
-    can_be_shared::<ClientBuilder>();
-    can_be_shared::<Lock>();
-    can_be_shared::<Guard>();
-    can_be_shared::<Lost>();
-    can_be_shared::<HolderId>();
-    can_be_shared::<Error>();
-};
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Error, HolderId};
+
+    use super::*;
+    use crate::lost::Lost;
+
+    /// Users can keep these types in structs and send them between threads.
+    const _: () = {
+        const fn can_be_shared<T: Send + Sync + 'static>() {}
+        can_be_shared::<Client>();
+        can_be_shared::<ClientBuilder>();
+        can_be_shared::<Lock>();
+        can_be_shared::<Guard>();
+        can_be_shared::<Lost>();
+        can_be_shared::<HolderId>();
+        can_be_shared::<Error>();
+    };
+}

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Backoff;
 use leasehold_core::{
     Action, BoxFuture, End, FencingToken, Instant, LockName, StoreError, StoreErrorKind,
 };
@@ -73,8 +73,7 @@ impl Keeper {
     /// Tries the cleanup until it is done or does not matter any more.
     pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
-        let seed = self.table().jitter.next_u64();
-        let mut backoff = Backoff::new(CLEANUP_BACKOFF, Jitter::new(seed));
+        let mut backoff = Backoff::new(CLEANUP_BACKOFF, self.jitter());
         Box::pin(async move {
             let Cleanup { name, action, until, notice } = cleanup;
             loop {

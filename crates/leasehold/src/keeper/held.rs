@@ -55,7 +55,7 @@ impl Keeper {
             table.granted(attempt, &mut front, now);
             let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
             let renewal = if attempt.gathers.is_some() { Renewal::Auto } else { renewal };
-            let seed = table.jitter.next_u64();
+            let seed = self.jitter().next_u64();
             let left = validity.until.saturating_since(now);
             let mut renewing = Renewing::new(ttl, renewal, left, now, seed);
             if !validity.is_claimed {

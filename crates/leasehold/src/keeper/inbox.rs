@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Backoff;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
@@ -73,7 +73,7 @@ impl Keeper {
                 if !bugs::is_on(Bug::NoPollAfterGap) {
                     table.calls.values().for_each(|call| call.tell(Told::Ask));
                 }
-                table.leases.renew_all(now);
+                table.leases.renew_all(now, self.jitter());
             }
         }
     }
@@ -81,13 +81,12 @@ impl Keeper {
 
 impl Listener {
     pub(super) fn new(keeper: &Arc<Keeper>) -> Self {
-        let seed = keeper.table().jitter.next_u64();
         Self {
             keeper: Arc::clone(keeper),
             inbox: None,
             opening: None,
             open_at: Instant::default(),
-            backoff: Backoff::new(INBOX_BACKOFF, Jitter::new(seed)),
+            backoff: Backoff::new(INBOX_BACKOFF, keeper.jitter()),
             is_warned: false,
             is_wanted: false,
         }

@@ -16,7 +16,7 @@ use super::Keeper;
 use super::polled::Polled;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
-use crate::lost::{End, Signal};
+use crate::lost::Signal;
 use crate::mutex::Mutex;
 
 /// What a message means for an attempt that waits.
@@ -159,15 +159,8 @@ pub(crate) struct Changing {
     pub(crate) known: Option<Description>,
     /// The failures of renewals since the last renewal that succeeded.
     pub(super) failures: FailureStreak,
-    pub(super) observed: Observed,
-}
-
-/// The events of a lease so far: its grant is reported, and then its end, once.
-#[derive(Debug, Default)]
-pub(super) struct Observed {
-    pub(super) is_granted: bool,
-    /// If this comes first, the caller that reports the grant reports the end, too.
-    pub(super) end: Option<End>,
+    /// The grant was reported to the observers, or the end of the lease was found.
+    is_reported: bool,
 }
 
 /// A name that was free is taken by one command, which does not say who holds it. If a lease was
@@ -339,6 +332,12 @@ impl LeaseState {
 
     pub(crate) fn is_delivered(&self) -> bool {
         self.changing.lock().delivered.is_some()
+    }
+
+    /// Records that the grant was reported or the end was found. Returns whether the other of the
+    /// two was before: then the end is to be reported.
+    pub(super) fn is_reported_again(&self) -> bool {
+        std::mem::replace(&mut self.changing.lock().is_reported, true)
     }
 
     /// Whether the store may have had the attempt in its queue. A name that one command has taken

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_core::backoff::Jitter;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::renewal::{BATCH_SLACK, Renewing};
-use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
+use leasehold_core::{HolderId, Instant, LossReason};
 
 use super::Map;
 use super::lease::LeaseState;
@@ -23,12 +23,11 @@ const NEVER: Instant = Instant::from_origin(Duration::MAX);
 ///
 /// They are in no other order: the keeper looks at all of them when the first is due, at most once
 /// per [`BATCH_SLACK`] or so. Most leases end before any work on them is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Leases {
     entries: Map<u64, KeptLease>,
     /// No lease is due before this time.
     due: Instant,
-    jitter: Jitter,
 }
 
 #[derive(Debug)]
@@ -39,9 +38,10 @@ struct KeptLease {
     tell_at: Option<Instant>,
 }
 
-/// The work that is due for leases now. Lost leases have been removed from the table.
+/// The work that is due for leases now.
 #[derive(Debug, Default)]
 pub(super) struct DueLeases {
+    /// The leases that have run out.
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
     /// The leases to renew, each with the time that its renewal may take.
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
@@ -90,10 +90,6 @@ impl KeptLease {
 }
 
 impl Leases {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { entries: Map::default(), due: NEVER, jitter: Jitter::new(seed) }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -117,8 +113,8 @@ impl Leases {
         self.entries.get(&id.attempt).map(|entry| &entry.state)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<LeaseState>> {
-        self.entries.values().map(|entry| Arc::clone(&entry.state)).collect()
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<LeaseState>> + Clone {
+        self.entries.values().map(|entry| &entry.state)
     }
 
     /// Whether the table has this lease, and with this holder.
@@ -200,29 +196,13 @@ impl Leases {
     /// Renews every lease soon. Messages may have been lost, perhaps because the store has
     /// forgotten everything, and the renewals find that out. Of a lease that the store knows
     /// nothing of, the report of its holder finds it out.
-    pub(super) fn renew_all(&mut self, now: Instant) {
+    pub(super) fn renew_all(&mut self, now: Instant, mut jitter: Jitter) {
         for entry in
             self.entries.values_mut().filter(|entry| entry.state.changing().known.is_some())
         {
-            entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
+            entry.renewing.renew_by(now + jitter.between(Duration::ZERO, RENEW_ALL));
             self.due = self.due.min(entry.wake_at());
         }
-    }
-
-    /// The token of a lease that must end before a lease of `mode` is granted; the lease `own` does
-    /// not count. `is_queued` says that the call is in the queue: a reader there is behind a
-    /// writer, which waits for other readers.
-    pub(super) fn own_in_the_way(
-        &self,
-        name: &LockName,
-        mode: Mode,
-        is_queued: bool,
-        own: Option<HolderId>,
-    ) -> Option<FencingToken> {
-        let on_name = self.entries.values().map(|entry| &entry.state);
-        let mut others = on_name.filter(|it| it.name == *name && Some(it.id()) != own);
-        let blocks = mode.held_up_by(others.clone().map(|other| other.request.mode), is_queued)?;
-        others.nth(blocks).map(|other| other.token())
     }
 
     /// Takes out the work that is due at `now`. The keeper also takes leases that are due a little
@@ -233,11 +213,13 @@ impl Leases {
             return work;
         }
         self.due = NEVER;
-        self.entries.retain(|_, entry| {
+        for entry in self.entries.values_mut() {
             if entry.wake_at() <= soon {
                 if let Some(reason) = entry.state.signal.overdue(now) {
                     work.lost.push((Arc::clone(&entry.state), reason));
-                    return false;
+                    // Without it, perhaps nothing is left to do: the keeper looks again at once.
+                    self.due = now;
+                    continue;
                 }
                 if let Some(timeout) = entry.renewal(now) {
                     work.renewals.push((Arc::clone(&entry.state), timeout));
@@ -247,8 +229,7 @@ impl Leases {
                 }
             }
             self.due = self.due.min(entry.wake_at());
-            true
-        });
+        }
         work
     }
 }

@@ -100,7 +100,6 @@ struct Table {
     closed: bool,
     /// The time at which the keeper will wake next by itself.
     planned: Instant,
-    jitter: Jitter,
 }
 
 impl Table {
@@ -120,11 +119,10 @@ impl Keeper {
         slice: Duration,
     ) -> Self {
         let [client, seeds] = random;
-        let mut jitter = Jitter::new(seeds as u64);
         let has_local_tokens = store.inner.capabilities().local_tokens;
         let slice = if has_local_tokens { slice } else { Duration::ZERO };
         let table = Table {
-            leases: Leases::new(jitter.next_u64()),
+            leases: Leases::default(),
             gates: Gates::new(slice, store.inner.capabilities().queued),
             calls: Map::default(),
             cleanups: Vec::new(),
@@ -134,7 +132,6 @@ impl Keeper {
             running: false,
             closed: false,
             planned: Instant::default(),
-            jitter,
         };
         let prepared = SetOnce::new_with(store.inner.prepare().is_none().then_some(()));
         Self {
@@ -145,7 +142,7 @@ impl Keeper {
             defaults: Arc::new(defaults),
             table: Mutex::new(table),
             attempts: AtomicU64::new(0),
-            seeds: AtomicU64::new((seeds >> 64) as u64),
+            seeds: AtomicU64::new(seeds as u64),
             handles: AtomicUsize::new(0),
             prepared,
             wants_inbox: AtomicBool::new(false),
@@ -197,8 +194,10 @@ impl Keeper {
         self.store.observers.observe(event);
     }
 
-    /// The lease of this client that must end before another call of this client is granted `mode`,
-    /// whether the call tries or queues. The lease of that call itself is `own`, if there is one.
+    /// The token of a lease of this client that must end before another call of this client is
+    /// granted `mode`. The lease of that call itself is `own`, if there is one. `is_queued` says
+    /// that the call is in the queue: a reader there is behind a writer, which waits for other
+    /// readers.
     pub(crate) fn own_in_the_way(
         &self,
         name: &LockName,
@@ -206,7 +205,10 @@ impl Keeper {
         is_queued: bool,
         own: Option<HolderId>,
     ) -> Option<FencingToken> {
-        self.table().leases.own_in_the_way(name, mode, is_queued, own)
+        let table = self.table();
+        let mut others = table.leases.all().filter(|it| it.name == *name && Some(it.id()) != own);
+        let blocks = mode.held_up_by(others.clone().map(|other| other.request.mode), is_queued)?;
+        others.nth(blocks).map(|other| other.token())
     }
 
     // ---- handles
@@ -301,7 +303,7 @@ impl Keeper {
                 table.cleanups.push(Cleanup::of(call, true, now, call.options.ttl));
             }
             self.wake.notify_one();
-            (table.leases.all(), calls, callers)
+            (table.leases.all().cloned().collect::<Vec<_>>(), calls, callers)
         };
         // A call ends when it is told that, or when the sender of its turn is dropped.
         drop(callers);

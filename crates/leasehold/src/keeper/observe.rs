@@ -8,7 +8,7 @@ use leasehold_core::Instant;
 use leasehold_core::text::show_duration;
 
 use super::Keeper;
-use super::lease::{LeaseState, Observed};
+use super::lease::LeaseState;
 use crate::event::Event;
 use crate::lost::End;
 
@@ -20,9 +20,9 @@ impl Keeper {
         }
         let waited = state.held_from().saturating_since(started);
         self.observe(&Event::Granted { call, lease: state.facts(), waited });
-        let ended = state.changing().observed.granted();
-        if let Some(end) = ended {
-            self.report_one_end(state, end, self.store.now());
+        let (is_second, now) = (state.is_reported_again(), self.store.now());
+        if let Some(end) = state.signal.check_at(now).filter(|_| is_second) {
+            self.report_one_end(state, end, now);
         }
     }
 
@@ -41,8 +41,7 @@ impl Keeper {
             self.observe(&Event::Warning { text: &text });
             return;
         }
-        let is_new = state.changing().observed.ended(end);
-        if is_new {
+        if state.is_reported_again() {
             self.report_one_end(state, end, now);
         }
     }
@@ -56,44 +55,5 @@ impl Keeper {
             }
             End::Released => self.observe(&Event::Released { lease, held }),
         }
-    }
-}
-
-impl Observed {
-    /// Records that the grant was reported. Returns the end of the lease if it came before the
-    /// grant was reported, and has to be reported now.
-    fn granted(&mut self) -> Option<End> {
-        self.is_granted = true;
-        self.end
-    }
-
-    /// Records that the lease has ended. Returns whether its end has to be reported now.
-    fn ended(&mut self, end: End) -> bool {
-        let is_first = self.end.is_none();
-        self.end.get_or_insert(end);
-        is_first && self.is_granted
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use leasehold_core::LossReason;
-
-    use super::*;
-
-    #[test]
-    fn an_end_that_is_found_before_the_grant_was_reported_is_reported_after_it_and_once() {
-        let mut observed = Observed::default();
-        assert!(!observed.ended(End::Lost(LossReason::Revoked)));
-        assert_eq!(observed.granted(), Some(End::Lost(LossReason::Revoked)));
-        assert!(!observed.ended(End::Released));
-    }
-
-    #[test]
-    fn a_reported_lease_ends_once() {
-        let mut observed = Observed::default();
-        assert_eq!(observed.granted(), None);
-        assert!(observed.ended(End::Released));
-        assert!(!observed.ended(End::Released));
     }
 }

@@ -102,13 +102,13 @@ impl Keeper {
         timed: &TimedAnswer,
     ) {
         let now = self.store.now();
-        let (mut extended, mut over) = (Vec::new(), Vec::new());
+        let mut extended = Vec::new();
         {
             let mut table = self.table();
             for (state, ttl) in renewed {
                 let Some(holder) = table.leases.get(state.id()).cloned() else { continue };
+                // If the answer came after the end of the lease, the lease stays lost.
                 if holder.signal.is_over(now) {
-                    over.push(holder);
                     continue;
                 }
                 holder.changing().failures.end();
@@ -118,9 +118,6 @@ impl Keeper {
                 extended.push(holder);
             }
         }
-        // The answer came after the end of the lease. A lost lease stays lost, and is not renewed
-        // any more.
-        over.iter().for_each(|state| self.forget(state));
         for state in extended {
             let validity = state.signal.valid_until().saturating_since(now);
             self.observe(&Event::Renewed { lease: state.facts(), validity });

@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::text::show_duration;
-use leasehold_core::{BoxFuture, Instant, Message};
+use leasehold_core::{BoxFuture, Instant};
 use tokio::task::coop::cooperative;
 
 use super::Keeper;
-use super::gate::Wakeup;
 use super::inbox::Listener;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
@@ -40,14 +39,6 @@ struct Running {
     listener: Listener,
 }
 
-/// Why the keeper woke.
-enum Woken {
-    Message(Message),
-    /// A job is done, or the table has something that is due.
-    Rung,
-    Timer,
-}
-
 impl Keeper {
     /// Runs until no work is left, and no handle is left that could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
@@ -61,25 +52,37 @@ impl Keeper {
         let _ = self.prepared.set(());
         running.run().await;
     }
+
+    /// Reports that the timer of the keeper was late.
+    fn report_stall(&self, planned: Instant) {
+        let late = self.store.now().saturating_since(planned);
+        if late > STALL {
+            let late = show_duration(late);
+            let text = format!(
+                "leases were renewed {late} late, because of a pause or an overload: give the \
+                 process more processor time, or its leases a longer ttl"
+            );
+            self.observe(&Event::Warning { text: &text });
+        }
+    }
 }
 
 impl Running {
+    /// A store may always have another message, for this client or for the inbox to skip. But
+    /// tokio gives a task a limited budget for one turn, and without budget no job or timer is
+    /// ever ready. So a turn begins with the jobs, and each message costs a part of the budget. An
+    /// inbox that has no message gives back what it has used.
     async fn run(&mut self) {
         while let Some(next) = self.start_due() {
-            match self.woken(next).await {
-                Woken::Message(message) => self.keeper.received(message),
-                Woken::Rung => {}
-                Woken::Timer => {
-                    let late = self.keeper.store.now().saturating_since(next);
-                    if late > STALL {
-                        let late = show_duration(late);
-                        let text = format!(
-                            "leases were renewed {late} late, because of a pause or an overload: \
-                             give the process more processor time, or its leases a longer ttl"
-                        );
-                        self.keeper.observe(&Event::Warning { text: &text });
-                    }
-                }
+            let Self { keeper, jobs, listener } = self;
+            let listens = listener.listens();
+            let message = cooperative(listener.next());
+            tokio::select! {
+                biased;
+                Some(()) = jobs.next() => {}
+                message = message, if listens => keeper.received(message),
+                () = keeper.wake.notified() => {} // the table has something that is due
+                () = keeper.store.clock.sleep_until(next) => keeper.report_stall(next),
             }
         }
     }
@@ -87,13 +90,11 @@ impl Running {
     /// Starts the work that is due, and returns when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let (keeper, now) = (Arc::clone(&self.keeper), self.keeper.store.now());
-        let (cleanups, wakeups, leases, _unused, next) = {
+        let (cleanups, leases, _unused, next) = {
             let mut table = keeper.table();
             let (let_go, unused) = table.gates.take_due(now);
             let cleanups = std::mem::take(&mut table.cleanups).into_iter().chain(let_go);
             let leases = table.leases.take_due(now);
-            let lost = leases.lost.iter().map(|(state, _)| keeper.lease_ended(&mut table, state));
-            let wakeups: Vec<_> = lost.collect();
             let is_busy = !self.jobs.is_empty() || self.listener.opening.is_some();
             if table.is_idle() && !keeper.has_handles() && !is_busy {
                 table.running = false;
@@ -107,14 +108,10 @@ impl Running {
             }
             let is_wanted = keeper.wants_inbox.load(Ordering::Relaxed);
             self.listener.is_wanted = is_wanted && !table.closed;
-            (cleanups, wakeups, leases, unused, next)
+            (cleanups, leases, unused, next)
         };
         let DueLeases { lost, renewals, untold } = leases;
-        for (state, reason) in lost {
-            // The lease is no longer in the table, so nobody else reports its end.
-            keeper.report_end(&state, state.signal.end(reason), now);
-        }
-        wakeups.into_iter().for_each(Wakeup::deliver);
+        lost.into_iter().for_each(|(state, reason)| keeper.lose(&state, reason));
         self.jobs.extend(cleanups.map(|cleanup| keeper.cleanup(cleanup)));
         let shard = |state: &LeaseState| keeper.store.inner.shard(&state.name);
         let untold = batches(untold, |state| shard(state)).into_iter();
@@ -126,25 +123,6 @@ impl Running {
             self.jobs.push(keeper.renew(states, timeout));
         }
         Some(next)
-    }
-
-    /// Waits for the next event.
-    ///
-    /// A store may always have another message, for this client or for the inbox to skip. But
-    /// tokio gives a task a limited budget for one turn, and without budget no job or timer is
-    /// ever ready. So a turn begins with the jobs, and each message costs a part of the budget. An
-    /// inbox that has no message gives back what it has used.
-    async fn woken(&mut self, next: Instant) -> Woken {
-        let Self { keeper, jobs, listener } = self;
-        let listens = listener.listens();
-        let message = cooperative(listener.next());
-        tokio::select! {
-            biased;
-            Some(()) = jobs.next() => Woken::Rung,
-            message = message, if listens => Woken::Message(message),
-            () = keeper.wake.notified() => Woken::Rung,
-            () = keeper.store.clock.sleep_until(next) => Woken::Timer,
-        }
     }
 }
 
