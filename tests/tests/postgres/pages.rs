@@ -77,6 +77,17 @@ async fn a_damaged_record_is_told_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn an_internal_error_of_the_server_in_a_renewal_ends_no_lease() {
+    let Some(database) = Database::new() else { return };
+    let guard = database.client().await.mutex("a").acquire().await.unwrap();
+    let fails = "$$ BEGIN RAISE SQLSTATE 'XX001'; END $$";
+    database.ask(&format!("CREATE FUNCTION @.f() RETURNS trigger LANGUAGE plpgsql AS {fails}"));
+    database.ask("CREATE TRIGGER f BEFORE UPDATE ON @.lease FOR EACH ROW EXECUTE FUNCTION @.f()");
+    assert_eq!(refused(guard.renew().await).kind(), StoreErrorKind::Corrupt);
+    guard.ensure_held().unwrap();
+}
+
+#[tokio::test]
 async fn a_schema_of_another_release_is_refused_and_left_as_it_is() {
     let Some(database) = Database::new() else { return };
     database.client().await.close().await.unwrap();

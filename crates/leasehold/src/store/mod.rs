@@ -41,6 +41,8 @@ mod socket;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;
 mod traits;
+#[cfg(any(feature = "file", feature = "postgres"))]
+mod unreadable;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod url;
 #[cfg(any(feature = "postgres", feature = "redis"))]

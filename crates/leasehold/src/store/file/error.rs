@@ -79,12 +79,7 @@ impl Location {
         error(&self.database, refusal)
     }
 
-    /// The error for a database with impossible content.
-    pub(crate) fn damaged(&self, what: &str, remedy: &str) -> StoreError {
-        self.error((Corrupt, format!(": {what} is damaged: {remedy}")))
-    }
-
-    /// The error for a database, or a record, that another release has written.
+    /// The error for a database that another release has written.
     pub(crate) fn other_version(&self, found: u32) -> StoreError {
         let what = format!(
             " has version {found}, which this release of leasehold does not know: use one release \

@@ -9,7 +9,8 @@ use super::database::Database;
 use super::disk_space::Reserve;
 use super::reap;
 use super::thread::Job;
-use super::transaction::{FileTransaction, unreadable};
+use super::transaction::FileTransaction;
+use crate::store::unreadable;
 
 /// The interval at which the processes of a store tidy: 2 min.
 pub(crate) const INTERVAL_US: u64 = 120_000_000;
@@ -79,7 +80,7 @@ impl FileTransaction<'_> {
             });
             match tidied {
                 // A damaged record is left as it is: a caller that asks for it gets the error.
-                Err(error) if unreadable(&error).is_some() => {}
+                Err(error) if unreadable::refusal(&error).is_some() => {}
                 tidied => messages.extend(tidied?),
             }
         }

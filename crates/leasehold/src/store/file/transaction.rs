@@ -13,10 +13,9 @@
 //! hundred of them are many. Rows could serve ten thousand, but every step of the model would have
 //! to ask for each row that it needs.
 
-use std::error::Error as _;
 use std::sync::Arc;
 
-use leasehold_core::model::{Outcome, Record, Records, UnreadableRecord};
+use leasehold_core::model::{Outcome, Record, Records};
 use leasehold_core::{
     Action, Addressed, Clock, Keep, LockName, Now, Page, Reply, StoreError, StoreErrorKind,
 };
@@ -25,6 +24,7 @@ use rusqlite::{OptionalExtension, Params, Transaction};
 use super::liveness::Liveness;
 use super::location::Location;
 use super::reap;
+use crate::store::unreadable;
 
 /// The largest value in the table `number`: 2⁵³ − 1, which any program reads exactly.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
@@ -143,18 +143,11 @@ impl<'a> FileTransaction<'a> {
     }
 
     /// Decodes the record of a row. Of a record from before the machine was started, only the last
-    /// run counts. The source of the error is an [`UnreadableRecord`].
+    /// run counts.
     fn decode(&self, name: &LockName, text: &str, boot: &str) -> Result<Record, StoreError> {
-        let location = &self.site.location;
-        let record = Record::from_text(text).map_err(|unreadable| {
-            let error = match unreadable {
-                UnreadableRecord::Version(found) => location.other_version(found),
-                _ => location.damaged(
-                    &format!("the record of {:?}", name.as_str()),
-                    "with nobody at work, delete its row in the table `lock`",
-                ),
-            };
-            error.with_source(unreadable)
+        let record = Record::from_text(text).map_err(|why| {
+            let table = format!("`lock` of file:{}", self.site.location.database.display());
+            unreadable::error(name, &table, why)
         })?;
         let is_of_boot = *boot == self.site.boot;
         Ok(if is_of_boot { record } else { Record { last: record.last, ..Record::default() } })
@@ -169,8 +162,11 @@ impl<'a> FileTransaction<'a> {
         });
         let value = u64::try_from(value?.unwrap_or(0)).ok().filter(|value| *value <= MAX_NUMBER);
         value.ok_or_else(|| {
-            let remedy = "with nobody at work, set it to 0 in the table `number`";
-            self.site.location.damaged(&format!("the number {name:?}"), remedy)
+            let what = format!(
+                ": the number {name:?} is damaged: with nobody at work, set it to 0 in the table \
+                 `number`"
+            );
+            self.site.location.error((StoreErrorKind::Corrupt, what))
         })
     }
 
@@ -179,11 +175,6 @@ impl<'a> FileTransaction<'a> {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.run("INSERT OR REPLACE INTO number VALUES (?1, ?2)", (name, value))
     }
-}
-
-/// Why the record of a name could not be read, if that is the error.
-pub(crate) fn unreadable(error: &StoreError) -> Option<UnreadableRecord> {
-    error.source()?.downcast_ref().copied()
 }
 
 /// The records of all names.
@@ -232,9 +223,8 @@ impl Records for &FileTransaction<'_> {
 
     fn keep(&mut self, now: Now, name: &LockName, keep: &Keep) -> Result<Outcome, StoreError> {
         self.step(now, name, &Action::Keep(keep.clone())).or_else(|error| {
-            // The error concerns this lease only, and no other lease that is kept with it.
-            let refusal = unreadable(&error).map(UnreadableRecord::refusal).ok_or(error)?;
-            Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new() })
+            let why = unreadable::refusal(&error).ok_or(error)?;
+            Ok(Outcome { reply: Reply::Refused(why), messages: Vec::new() })
         })
     }
 }

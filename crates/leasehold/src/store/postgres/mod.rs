@@ -29,7 +29,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
-    StoreErrorKind,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -42,6 +41,7 @@ pub use self::schema::PostgresRoles;
 use self::thin::Thin;
 use super::options::OFFSET;
 use super::traits::refuse_in_child;
+use super::unreadable::refusal;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::background;
@@ -52,9 +52,6 @@ use crate::process::{MadeIn, PerProcess};
 
 /// The pause before a step is tried again, while a fenced transaction of its name is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
-
-/// The errors for a record that nobody can read.
-const UNREADABLE: [StoreErrorKind; 2] = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
 
 /// The warning that a session is not with the server itself.
 const POOLER: &str = "there is a pooler before the server, so no notification arrives, and waiters \
@@ -154,8 +151,8 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// The same as [`open`](Self::open), and [`Denied`](StoreErrorKind::Denied) if the role lacks
-    /// the right.
+    /// The same as [`open`](Self::open), and [`Denied`](leasehold_core::StoreErrorKind::Denied) if
+    /// the role lacks the right.
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
         let installing = async move {
@@ -253,13 +250,10 @@ impl Shared {
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
         let keeping = leases.into_iter().map(async |(name, keep)| {
             let kept = timeout(2 * self.settings.timeout, self.on(&name, Action::Keep(keep))).await;
-            match kept.unwrap_or_else(|_| Err(no_answer())) {
-                // Nobody can read the record: that ends this lease.
-                Err(error) if UNREADABLE.contains(&error.kind()) => {
-                    Ok(Answer::untimed(Reply::NotHeld))
-                }
-                answered => answered,
-            }
+            kept.unwrap_or_else(|_| Err(no_answer())).or_else(|error| {
+                let refused = |why| Answer::untimed(Reply::Refused(why));
+                refusal(&error).map(refused).ok_or(error)
+            })
         });
         let kept = join_all(keeping).await;
         if let [Err(error), others @ ..] = &kept[..]

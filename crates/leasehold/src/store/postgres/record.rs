@@ -1,10 +1,11 @@
 //! The record of a name in its row. A hold and its queue, or one reader, are in two columns, in the
 //! words of the record's text. So the thin statements can write them. Any other record is its text.
 
-use leasehold_core::model::text::{self, UnreadableRecord};
-use leasehold_core::model::{Gate, Record, State};
+use leasehold_core::model::{Gate, Record, State, text};
 use leasehold_core::{LockName, Now, StoreError, StoreErrorKind};
 use tokio_postgres::Row;
+
+use crate::store::unreadable;
 
 /// What a row says about the record, in the columns of the same names.
 #[derive(Debug, Default)]
@@ -66,18 +67,7 @@ pub(crate) fn read(name: &LockName, row: &Row) -> Result<Record, StoreError> {
             Record::from_text(&lines.join("\n"))
         }
     };
-    read.map_err(|unreadable| {
-        let kind = match unreadable {
-            UnreadableRecord::Version(_) => StoreErrorKind::Version,
-            _ => StoreErrorKind::Corrupt,
-        };
-        let text = format!(
-            "{unreadable}: {:?}; with nobody at work, delete its row in the table `lease`, or use \
-             the release of leasehold that has written it",
-            name.as_str()
-        );
-        StoreError::new(kind, text)
-    })
+    read.map_err(|why| unreadable::error(name, "`lease`", why))
 }
 
 /// Until when the name is in use, and until when anything of its record counts, unless something
