@@ -6,9 +6,7 @@ mod hub;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{
-    Addressed, BoxFuture, ClientId, InvalidInput, LockName, Message, StoreError, StoreErrorKind,
-};
+use leasehold_core::{Addressed, BoxFuture, ClientId, InvalidInput, LockName, Message, StoreError};
 use sha1_smol::Sha1;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -23,9 +21,6 @@ use crate::store::{Inbox, Subscribed, Subscription};
 /// How long a waiter's first request waits for the session: 1 s. A waiter repeats its request after
 /// that time in any case.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The longest payload of a notification, in bytes. (NOTIFY_PAYLOAD_MAX_LENGTH in async.c)
-const MAX_PAYLOAD_BYTES: usize = 7_999;
 
 /// Sends a notification for each element of two arrays.
 const NOTIFY: &str = "SELECT pg_notify(channel, payload) \
@@ -87,17 +82,9 @@ impl Inboxes {
 
     /// Publishes a message to all followers of a name.
     pub(crate) async fn publish(&self, name: &LockName, message: &str) -> Result<(), StoreError> {
-        // The name has no line breaks.
+        // The name has no line breaks. A name and a value that leasehold allows are shorter than
+        // the longest payload, which has 7,999 bytes (NOTIFY_PAYLOAD_MAX_LENGTH in async.c).
         let payload = format!("{}\n{message}", name.as_str());
-        if payload.len() > MAX_PAYLOAD_BYTES {
-            let text = format!(
-                "a message of {} bytes under a name of {}: together PostgreSQL carries \
-                 {MAX_PAYLOAD_BYTES}",
-                message.len(),
-                name.as_str().len()
-            );
-            return Err(StoreError::new(StoreErrorKind::Unsupported, text));
-        }
         self.notify(&[news(&self.sessions.schema, name)], &[payload]).await
     }
 
