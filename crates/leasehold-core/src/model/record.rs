@@ -185,7 +185,7 @@ impl Record {
     }
 
     /// The exclusive hold.
-    pub(super) fn hold(&self) -> Option<&Hold> {
+    pub fn hold(&self) -> Option<&Hold> {
         match &self.gate.as_ref()?.state {
             State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) => Some(hold),
             State::Closed | State::Cooling { .. } | State::Shared { .. } => None,
@@ -201,7 +201,7 @@ impl Record {
     }
 
     /// Whether this attempt is the exclusive holder.
-    pub(super) fn is_held_by(&self, id: HolderId) -> bool {
+    pub fn is_held_by(&self, id: HolderId) -> bool {
         self.hold().is_some_and(|hold| hold.id == id)
     }
 

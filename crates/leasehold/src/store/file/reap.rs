@@ -1,6 +1,6 @@
 //! Ends the leases and the places of a client as soon as it is found dead.
 
-use leasehold_core::model::{self, Outcome, Record, Rules, State, Times, Waiter};
+use leasehold_core::model::{self, Outcome, Record, Rules, Times, Waiter};
 use leasehold_core::{Action, Addressed, ClientId, HolderId, Now};
 
 use super::liveness::Liveness;
@@ -79,7 +79,8 @@ fn note(record: &Record, id: HolderId, liveness: &Liveness) {
     let Some(client) = liveness.client(id.client) else { return };
     let is_attempt = |waiter: &Waiter| waiter.request.id == id;
     let Some((place, _)) = record.queue.iter().find(|(_, waiter)| is_attempt(waiter)) else {
-        return client.keep(id.attempt, holds(record, id).then(Vec::new));
+        let holds = record.is_held_by(id) || record.shares.contains_key(&id);
+        return client.keep(id.attempt, holds.then(Vec::new));
     };
     let before = record.queue.range(..place).rev().take(LOOK_BOUND);
     let mut before = before.map(|(_, waiter)| waiter.request.id.client);
@@ -89,15 +90,6 @@ fn note(record: &Record, id: HolderId, liveness: &Liveness) {
     };
     watched.retain(|client| *client != id.client);
     client.keep(id.attempt, Some(watched));
-}
-
-fn holds(record: &Record, id: HolderId) -> bool {
-    match record.gate.as_ref().map(|gate| &gate.state) {
-        Some(State::Awaited(hold) | State::Held(hold) | State::Revoked(hold)) => hold.id == id,
-        Some(State::Closed | State::Cooling { .. } | State::Shared { .. }) | None => {
-            record.shares.contains_key(&id)
-        }
-    }
 }
 
 /// Ends the leases and the places of clients that are known to be dead, under one name. Returns the

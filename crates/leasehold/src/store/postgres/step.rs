@@ -174,9 +174,7 @@ impl Change {
         let (mut record, mut messages) = (before.clone(), Vec::new());
         // A commit has released the hold (`release_at_commit`). The holder's own end does the same.
         let released: Option<i64> = row.get("released");
-        if let Some(Gate { state, .. }) = &record.gate
-            && let State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) = state
-            && let Hold { id, token: Some(token_us), .. } = *hold
+        if let Some(&Hold { id, token: Some(token_us), .. }) = record.hold()
             && released == Some(us(token_us))
             && !matches!(action, Action::End(End { request, .. }) if request.id == id)
         {
