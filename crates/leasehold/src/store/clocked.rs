@@ -48,8 +48,8 @@ pub(crate) struct ClockSample {
     /// The clock by which leases end, when the request was sent.
     pub(crate) lease: Sample,
     pub(crate) received: Instant,
-    /// The clock from which tokens are minted, if it was read.
-    pub(crate) token_us: Option<u64>,
+    /// The clock from which tokens are minted.
+    pub(crate) token_us: u64,
 }
 
 /// An answer and when its request was sent.
@@ -98,7 +98,7 @@ impl ClockedStore {
                 && let Some(now) = answer.now
             {
                 let lease = Sample { sent, server_us: now.lease_us };
-                let token_us = Some(now.token_us);
+                let token_us = now.token_us;
                 self.keep_sample(&name, ClockSample { lease, received, token_us });
             }
             Ok(TimedAnswer { answer, sent, received })
@@ -119,12 +119,8 @@ impl ClockedStore {
         let name = shard_name(&operation).cloned();
         let answer = self.send(operation, sent);
         async move {
-            let answer = pin!(answer);
-            let result = match deadline {
-                Some(deadline) => within(&*self.clock, deadline, answer).await,
-                None => Some(answer.await),
-            };
-            let result = result.unwrap_or_else(|| Err(no_answer()));
+            let answer = within(&*self.clock, deadline, pin!(answer)).await;
+            let result = answer.unwrap_or_else(|| Err(no_answer()));
             let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
             let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
             let error = result.as_ref().err();

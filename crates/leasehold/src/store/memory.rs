@@ -131,10 +131,10 @@ impl model::Records for Names {
 }
 
 impl Shared {
-    fn deliver(&mut self, client: ClientId, message: Message) {
-        let Some(inbox) = self.inboxes.get(&client) else { return };
-        if inbox.send(message).is_err() {
-            self.inboxes.remove(&client);
+    fn deliver(&self, client: ClientId, message: Message) {
+        if let Some(inbox) = self.inboxes.get(&client) {
+            // The send fails if the client has gone; it is forgotten later.
+            let _ = inbox.send(message);
         }
     }
 
@@ -145,11 +145,9 @@ impl Shared {
         subscribers.push(subscriber);
     }
 
-    fn publish(&mut self, name: &LockName, message: &str) {
-        let Some(subscribers) = self.subscribers.get_mut(name) else { return };
-        subscribers.retain(|subscriber| subscriber.send(message.to_owned()).is_ok());
-        if subscribers.is_empty() {
-            self.subscribers.remove(name);
+    fn publish(&self, name: &LockName, message: &str) {
+        for subscriber in self.subscribers.get(name).into_iter().flatten() {
+            let _ = subscriber.send(message.to_owned());
         }
     }
 

@@ -176,7 +176,7 @@ fn warning(sent_s: u64, server_s: u64, drift: f64) -> Option<String> {
     let sample = |sent_s: u64, server_s: u64| {
         let sent = Instant::from_origin(Duration::from_secs(sent_s));
         let lease = Sample { sent, server_us: server_s * 1_000_000 };
-        ClockSample { lease, received: sent + Duration::from_millis(100), token_us: None }
+        ClockSample { lease, received: sent + Duration::from_millis(100), token_us: 0 }
     };
     sample(10, 1_000_000).warning_of_step(sample(sent_s, server_s), drift)
 }

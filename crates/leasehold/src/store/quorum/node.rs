@@ -247,7 +247,7 @@ impl Node {
     /// A lower bound of the node's token time at `now`.
     pub(super) fn token_us(&self, now: Instant) -> Option<u64> {
         let sample = self.store.newest_of_all()?;
-        Some(sample.token_us?.saturating_add(micros(now.saturating_since(sample.received))))
+        Some(sample.token_us.saturating_add(micros(now.saturating_since(sample.received))))
     }
 }
 
