@@ -21,7 +21,6 @@ mod error;
 mod inbox;
 mod liveness;
 mod location;
-mod options;
 mod reap;
 mod schema;
 mod side;
@@ -109,7 +108,7 @@ impl File {
     ///
     /// [`InvalidInput`] names the part of the URL that is wrong.
     pub fn path(url: &str) -> Result<PathBuf, InvalidInput> {
-        options::path(url)
+        location::path(url)
     }
 
     /// Opens a database for one client, while the caller's runtime goes on.
