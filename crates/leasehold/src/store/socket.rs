@@ -1,5 +1,6 @@
 //! Sockets to servers, and how the kernel watches over them.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -76,6 +77,13 @@ pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
         _ => &error.to_string(),
     };
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+}
+
+/// The error for a login without a password.
+pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
+    // The error's text is not shown: it comes from the program, and may contain a secret.
+    let why = format!("{server}: there is no password to log in with: its source has failed");
+    StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
 }
 
 /// Whether the limit of open files, of this process or of the machine, is reached.

@@ -14,6 +14,7 @@ use super::schema::{self, OF_HOLDERS};
 use crate::clock::SystemClock;
 use crate::store::finding::{Finding, Topic};
 use crate::store::options::Server;
+use crate::store::url::joined;
 
 /// The difference between the server's clock and ours from which on it is reported: 1 s.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
@@ -58,7 +59,7 @@ pub(crate) async fn of_server(
     let after = SystemClock::new().wall_us();
     let row = rows.first().ok_or_else(|| damaged("an answer"))?;
     let version: String = row.get(0);
-    let place = place(settings);
+    let place = joined(&settings.servers);
     let persistence = Topic(&place, "persistence");
     let clock = row.get::<_, i64>(5).unsigned_abs();
     let apart = Duration::from_micros(clock.abs_diff(clock.clamp(before, after)));
@@ -130,7 +131,7 @@ fn standbys(topic: Topic<'_>, settings: &PostgresOptions, row: &Row) -> Finding 
 
 /// The finding about the schema, and about its functions that the role may not call.
 async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Finding, StoreError> {
-    let (place, name) = (place(settings), &*sessions.schema);
+    let (place, name) = (joined(&settings.servers), &*sessions.schema);
     let topic = Topic(&place, "rights");
     let functions = &OF_HOLDERS[..];
     let values = values![TEXT name, TEXT_ARRAY functions];
@@ -151,9 +152,4 @@ async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Fi
         }
         Err(error) => topic.danger(error.to_string(), "nothing can be locked", remedy),
     })
-}
-
-fn place(settings: &PostgresOptions) -> String {
-    let servers: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
-    servers.join(",")
 }

@@ -185,14 +185,6 @@ impl Postgres {
     }
 }
 
-impl PostgresOptions {
-    /// The SQL that installs the schema and gives rights to roles, for the owner of the database to
-    /// read and run: one transaction.
-    pub fn script(&self, roles: &PostgresRoles) -> String {
-        schema::script(&self.schema, roles)
-    }
-}
-
 impl Drop for Postgres {
     fn drop(&mut self) {
         if self.made_in.is_another() {

@@ -185,11 +185,8 @@ impl Dialer {
         config.dbname(database.as_ref().unwrap_or(&user));
         config.user(user);
         if let Some(password) = &login.password {
-            let secret = password.fetch().await.map_err(|cause| {
-                let text = format!("{server}: the source of the password has failed");
-                StoreError::new(StoreErrorKind::Unreachable, text)
-                    .with_source(io::Error::other(cause))
-            })?;
+            let secret = password.fetch().await;
+            let secret = secret.map_err(|why| socket::no_password(&server.to_string(), why))?;
             config.password(secret.reveal());
         }
         Ok(config)

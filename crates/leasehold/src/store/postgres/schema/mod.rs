@@ -6,6 +6,7 @@
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
+use super::options::PostgresOptions;
 
 /// The layout of this release.
 const LAYOUT: i64 = 4;
@@ -102,15 +103,15 @@ pub(crate) async fn install(
     Ok(!has_tables)
 }
 
-/// The whole text of an installation, which others may read, change or run.
-///
-/// Names of schemas have only small letters, digits and `_`; names of roles are quoted.
-pub(crate) fn script(schema: &str, roles: &PostgresRoles) -> String {
-    format!(
-        "BEGIN;\n\nCREATE SCHEMA {schema};\n\n{}{}\nCOMMIT;\n",
-        parts(schema),
-        grants(schema, roles)
-    )
+impl PostgresOptions {
+    /// The SQL that installs the schema and gives rights to roles, for the owner of the database to
+    /// read and run: one transaction.
+    pub fn script(&self, roles: &PostgresRoles) -> String {
+        // Names of schemas have only small letters, digits and `_`; names of roles are quoted.
+        let (schema, parts) = (&self.schema, parts(&self.schema));
+        let grants = grants(schema, roles);
+        format!("BEGIN;\n\nCREATE SCHEMA {schema};\n\n{parts}{grants}\nCOMMIT;\n")
+    }
 }
 
 /// Until further rights are given, a role with the right to the schema cannot call its functions.

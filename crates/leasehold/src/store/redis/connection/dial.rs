@@ -149,7 +149,7 @@ impl Dialer {
         if let Some(password) = &self.login.password {
             let fetched = timeout_at(until, password.fetch()).await;
             let secret = fetched.map_err(|_| self.too_slow(&server, "password"))?;
-            let secret = secret.map_err(|why| error::no_password(&server, why))?;
+            let secret = secret.map_err(|why| socket::no_password(&server, why))?;
             hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
         let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });

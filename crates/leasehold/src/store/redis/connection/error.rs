@@ -1,7 +1,7 @@
 //! Errors for a refusal, a lost connection or a missing answer. They say whether anything was done,
 //! and name the remedy.
 
-use std::error::Error;
+use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
@@ -153,13 +153,6 @@ pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> 
 /// The error for an answer that no server should give.
 pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
     StoreError::new(Corrupt, format!("{server}: unexpected answer to {what}")).maybe_executed()
-}
-
-/// The error for a login without a password.
-pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
-    // The error's text is not shown: it comes from the program, and may contain a secret.
-    let why = format!("{server}: there is no password to log in with: its source has failed");
-    StoreError::new(Unreachable, why).with_source(io::Error::other(error))
 }
 
 /// The error for files of TLS that cannot be used now, although they could be used before.

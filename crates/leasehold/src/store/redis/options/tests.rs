@@ -9,8 +9,8 @@ use leasehold_core::StoreError;
 
 use super::*;
 use crate::store::options::assert_told;
-use crate::store::redis::connection::error;
 use crate::store::secret::{Password, Secret};
+use crate::store::socket::no_password;
 
 fn parse(url: &str) -> Result<RedisOptions, String> {
     RedisOptions::read(url, Some(&|_| None)).map_err(|refusal| refusal.why)
@@ -172,7 +172,7 @@ fn no_debug_shows_a_secret() {
 
 #[test]
 fn the_words_of_a_password_source_that_fails_are_not_shown() {
-    let failure: StoreError = error::no_password("h:1", "no token for hunter2".into());
+    let failure: StoreError = no_password("h:1", "no token for hunter2".into());
     assert!(!failure.to_string().contains("hunter2"), "{failure}");
     assert!(failure.kind().is_transient());
     assert!(failure.source().unwrap().to_string().contains("hunter2"), "the source has it");
