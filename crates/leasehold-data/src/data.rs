@@ -25,7 +25,7 @@ impl Data {
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
     /// store could not be opened.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
-        Ok(Self::new(store::connect(url.as_ref()).await?))
+        Ok(Self { store: store::connect(url.as_ref()).await? })
     }
 
     /// Data in the memory of this process, without a server: for embedding, and for tests.

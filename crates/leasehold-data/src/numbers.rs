@@ -9,7 +9,7 @@ use leasehold::process::MadeIn;
 use leasehold::time::{Clock, Instant, SystemClock};
 use leasehold::{Error, Result};
 
-use crate::model::numbers::{LEAD_US, NumbersAction, NumbersReply, Plan};
+use crate::model::numbers::{LEAD_US, NumbersReply, Plan};
 use crate::model::{Action, Reply};
 use crate::part::{Part, unexpected};
 
@@ -211,11 +211,10 @@ impl Numbers {
     }
 
     async fn fetch(&self) -> Result<Block> {
-        let action = self.check()?;
-        let NumbersAction::Take { count, plan } = action;
+        let (count, plan) = self.check()?;
         loop {
             let (sent, asked) = (SystemClock::new().now(), tokio::time::Instant::now());
-            let answer = self.part.apply(Action::Numbers(action)).await?;
+            let answer = self.part.apply(Action::Numbers { count, plan }).await?;
             let Reply::Numbers(reply) = answer.reply else {
                 return Err(unexpected(&answer.reply));
             };
@@ -249,7 +248,8 @@ impl Numbers {
         }
     }
 
-    fn check(&self) -> std::result::Result<NumbersAction, InvalidInput> {
+    /// The size of a block, and how numbers grow.
+    fn check(&self) -> std::result::Result<(u64, Plan), InvalidInput> {
         let refuse = |what, why| Err(InvalidInput::new(what, why));
         let step_us = match self.per_second {
             None => 0,
@@ -275,7 +275,7 @@ impl Numbers {
             return refuse("dated", why);
         }
         let day_offset_us = self.minutes_east.map(|minutes| i64::from(minutes) * 60_000_000);
-        Ok(NumbersAction::Take { count, plan: Plan { day_offset_us, step_us } })
+        Ok((count, Plan { day_offset_us, step_us }))
     }
 }
 

@@ -76,17 +76,3 @@ pub(crate) fn in_range(
     }
     Ok(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
-
-pub(crate) fn check_size(
-    what: &'static str,
-    bytes: usize,
-    most: usize,
-) -> std::result::Result<(), InvalidInput> {
-    if bytes > most {
-        return Err(InvalidInput::new(
-            what,
-            format!("the {what} has {bytes} bytes: give at most {most}"),
-        ));
-    }
-    Ok(())
-}

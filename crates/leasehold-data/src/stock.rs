@@ -11,7 +11,7 @@ use crate::model::stock::{
     Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, OrderState, StockAction, StockReply,
 };
 use crate::model::{Action, Id, Reply};
-use crate::part::{DEFAULT_REMEMBER, Part, check_size, in_range, remember_us, unexpected};
+use crate::part::{DEFAULT_REMEMBER, Part, in_range, remember_us, unexpected};
 
 /// How long pieces may be reserved: from 10 ms to 30 days.
 const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 30));
@@ -171,7 +171,11 @@ impl Stock {
     }
 
     async fn take(&self, order: &str, lines: Vec<Line>, reserve_us: u64) -> Result<StockOutcome> {
-        check_size("note", self.note.len(), MAX_NOTE_BYTES)?;
+        let bytes = self.note.len();
+        if bytes > MAX_NOTE_BYTES {
+            let why = format!("the note has {bytes} bytes: give at most {MAX_NOTE_BYTES}");
+            return Err(InvalidInput::new("note", why).into());
+        }
         self.settle(StockAction::Take {
             order: Id::new("order", order)?,
             lines,

@@ -37,18 +37,6 @@ pub struct Plan {
     pub step_us: u64,
 }
 
-/// A step on a sequence of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumbersAction {
-    /// Takes `count` numbers.
-    Take {
-        /// The number of numbers; with a floor, at most `LEAD_US / step_us`.
-        count: u64,
-        /// How numbers grow.
-        plan: Plan,
-    },
-}
-
 /// The outcome of a step on a sequence of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumbersReply {
@@ -72,9 +60,8 @@ pub enum NumbersReply {
     UsedUp,
 }
 
-/// Does one step.
-pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &NumbersAction) -> NumbersReply {
-    let NumbersAction::Take { count, plan } = *action;
+/// Takes numbers.
+pub fn step(sequence: &mut Option<Sequence>, now_us: u64, count: u64, plan: Plan) -> NumbersReply {
     if sequence.is_some_and(|found| found.day.is_some() != plan.day_offset_us.is_some()) {
         return NumbersReply::Mismatch;
     }
@@ -115,7 +102,7 @@ mod tests {
     fn take(sequence: &mut Option<Sequence>, now_us: u64, count: u64, plan: Plan) -> (u64, u64) {
         let mut now_us = now_us;
         loop {
-            match step(sequence, now_us, &NumbersAction::Take { count, plan }) {
+            match step(sequence, now_us, count, plan) {
                 NumbersReply::Block { first, .. } => return (first, now_us),
                 NumbersReply::Early { retry_after_us } => now_us += retry_after_us,
                 NumbersReply::Mismatch | NumbersReply::UsedUp => panic!("{sequence:?}"),
@@ -154,9 +141,7 @@ mod tests {
                 let replica = sequence;
                 let now_us = now_us + late * plan.step_us / 10;
                 let mut highest = 0;
-                while let NumbersReply::Block { first, .. } =
-                    step(&mut sequence, now_us, &NumbersAction::Take { count: 1, plan })
-                {
+                while let NumbersReply::Block { first, .. } = step(&mut sequence, now_us, 1, plan) {
                     highest = first;
                 }
                 sequence = replica;
@@ -200,7 +185,6 @@ mod tests {
         assert_eq!(take(&mut sequence, NOON_US + DAY_US, 1, plan).0, 1);
         assert_eq!(take(&mut sequence, NOON_US, 1, plan).0, 2, "still the later day");
         assert_eq!(sequence.unwrap().day, Some(20_001));
-        let undated = NumbersAction::Take { count: 1, plan: FAST };
-        assert_eq!(step(&mut sequence, NOON_US, &undated), NumbersReply::Mismatch);
+        assert_eq!(step(&mut sequence, NOON_US, 1, FAST), NumbersReply::Mismatch, "no days");
     }
 }

@@ -4,7 +4,7 @@ use leasehold::FencingToken;
 use leasehold::fence::Fence;
 
 use super::id::Id;
-use super::numbers::{NumbersAction, NumbersReply};
+use super::numbers::{NumbersReply, Plan};
 use super::stock::{StockAction, StockReply};
 
 /// One step of one part.
@@ -21,8 +21,13 @@ pub struct Request {
 /// A step, by the part that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A step on a sequence of numbers.
-    Numbers(NumbersAction),
+    /// Takes numbers of a sequence.
+    Numbers {
+        /// The number of numbers; with a floor, at most `LEAD_US / step_us`.
+        count: u64,
+        /// How numbers grow.
+        plan: Plan,
+    },
     /// A step on a stock.
     Stock(StockAction),
 }

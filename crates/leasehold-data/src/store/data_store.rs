@@ -23,9 +23,3 @@ pub trait DataStore: Send + Sync + fmt::Debug + 'static {
     /// Dropping the future leaves it open whether the step is done.
     fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>>;
 }
-
-impl<S: DataStore + ?Sized> DataStore for Box<S> {
-    fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        (**self).apply(request)
-    }
-}

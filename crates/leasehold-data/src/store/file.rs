@@ -79,10 +79,10 @@ fn apply(
     let tables = Tables { transaction, name: request.name.as_str() };
     let fence = request.fence.as_ref();
     match &request.action {
-        Action::Numbers(action) => {
+        Action::Numbers { count, plan } => {
             let before = tables.sequence()?;
             let mut sequence = before;
-            let reply = numbers::step(&mut sequence, now_us, action);
+            let reply = numbers::step(&mut sequence, now_us, *count, *plan);
             if let Some(Sequence { last, day }) = sequence.filter(|_| sequence != before) {
                 let sql = "INSERT OR REPLACE INTO data_sequence VALUES (?1, ?2, ?3)";
                 tables.write(sql, (tables.name, last as i64, day.map(|day| day as i64)))?;

@@ -51,9 +51,9 @@ impl Records {
         let Request { name, fence, action } = request;
         let fence = fence.as_ref();
         match action {
-            Action::Numbers(action) => {
+            Action::Numbers { count, plan } => {
                 let sequence = self.sequences.entry(name).or_default();
-                Reply::Numbers(numbers::step(sequence, now_us, &action))
+                Reply::Numbers(numbers::step(sequence, now_us, count, plan))
             }
             Action::Stock(action) => {
                 stock::step(self.stocks.entry(name).or_default(), now_us, fence, &action)

@@ -1,5 +1,7 @@
 //! Store URLs: the scheme selects the store.
 
+use std::sync::Arc;
+
 use leasehold::Result;
 #[cfg(feature = "redis")]
 use leasehold::store::{Redis, RedisOptions};
@@ -15,17 +17,17 @@ use super::memory::Memory;
 ///
 /// The same as [`leasehold::store::connect`], and [`InvalidInput`](leasehold::Error::Invalid) for a
 /// quorum, which is for locks only.
-pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
+pub(crate) async fn connect(url: &str) -> Result<Arc<dyn DataStore>> {
     leasehold::store::check_url(url)?;
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         #[cfg(feature = "file")]
-        "file" => Ok(Box::new(File::from(leasehold::store::File::open(
+        "file" => Ok(Arc::new(File::from(leasehold::store::File::open(
             leasehold::store::File::path(url)?,
         )?))),
-        "memory" => Ok(Box::new(Memory::new())),
+        "memory" => Ok(Arc::new(Memory::new())),
         #[cfg(feature = "redis")]
         scheme if !scheme.starts_with("postgres") => {
-            Ok(Box::new(Redis::open(RedisOptions::from_url(url)?).await?))
+            Ok(Arc::new(Redis::open(RedisOptions::from_url(url)?).await?))
         }
         scheme => {
             let why = format!("`{scheme}:` keeps no data: use memory:, file: or a redis:// URL");

@@ -7,7 +7,7 @@ use leasehold::fence::Fence;
 use leasehold::store::RedisScript;
 
 use super::script;
-use crate::model::numbers::{NumbersAction, Plan};
+use crate::model::numbers::Plan;
 use crate::model::stock::{Line, StockAction};
 use crate::model::{Action, Id, Request};
 
@@ -20,15 +20,22 @@ pub(super) struct ScriptCall {
 
 /// The call that does a step.
 pub(super) fn call(prefix: &str, request: &Request) -> ScriptCall {
-    let mut args = Vec::new();
-    let (script, parts): (&'static RedisScript, &[&str]) = match &request.action {
-        Action::Numbers(NumbersAction::Take { count, plan }) => {
-            push_plan(&mut args, *count, *plan);
-            (&script::NUMBERS, &["numbers"])
+    let (script, parts, args): (&'static RedisScript, &[&str], _) = match &request.action {
+        Action::Numbers { count, plan: Plan { day_offset_us, step_us } } => {
+            let offset = day_offset_us.map(|offset_us| offset_us.to_string()).unwrap_or_default();
+            let args = [count.to_string(), step_us.to_string(), offset].map(String::into_bytes);
+            (&script::NUMBERS, &["numbers"], args.to_vec())
         }
         Action::Stock(action) => {
-            push_fence(&mut args, request.fence.as_ref());
-            (push_stock(&mut args, action), &["stock", "orders", "times"])
+            let mut args = match &request.fence {
+                Some(Fence { lock, token }) => {
+                    vec![lock.as_str().into(), token.get().to_be_bytes().into()]
+                }
+                None => vec![Vec::new(); 2],
+            };
+            let (script, words) = stock(action);
+            args.extend(words.into_iter().map(String::into_bytes));
+            (script, &["stock", "orders", "times"], args)
         }
     };
     let keys = parts.iter().map(|part| key(prefix, part, &request.name)).collect();
@@ -42,76 +49,36 @@ fn key(prefix: &str, part: &str, name: &Id) -> Vec<u8> {
     format!("{prefix}%{part}:{{{tag}}}").into_bytes()
 }
 
-type Args = Vec<Vec<u8>>;
-
-fn push(args: &mut Args, bytes: impl AsRef<[u8]>) {
-    args.push(bytes.as_ref().to_vec());
-}
-
-fn push_number(args: &mut Args, number: u64) {
-    push(args, number.to_string());
-}
-
-fn push_fence(args: &mut Args, fence: Option<&Fence>) {
-    match fence {
-        Some(Fence { lock, token }) => {
-            push(args, lock.as_str());
-            push(args, token.get().to_be_bytes());
+/// The script that does a step on a stock, and its arguments after the fence.
+fn stock(action: &StockAction) -> (&'static RedisScript, Vec<String>) {
+    let settle = |verb: &str, order: &str, remember_us: u64| {
+        let args = [verb, order, &remember_us.to_string()].map(str::to_owned);
+        (&*script::STOCK_SETTLE, args.to_vec())
+    };
+    let take = |verb: &str, order: &Id, note: &str, times: [u64; 2], lines: &[Line]| {
+        let mut args = [verb, order.as_str(), note].map(str::to_owned).to_vec();
+        args.extend(times.map(|us| us.to_string()));
+        for Line { item, quantity } in lines {
+            args.extend([item.to_string(), quantity.to_string()]);
         }
-        None => args.extend([Vec::new(), Vec::new()]),
-    }
-}
-
-fn push_plan(args: &mut Args, count: u64, plan: Plan) {
-    push_number(args, count);
-    push_number(args, plan.step_us);
-    push(args, plan.day_offset_us.map(|offset_us| offset_us.to_string()).unwrap_or_default());
-}
-
-fn push_stock(args: &mut Args, action: &StockAction) -> &'static RedisScript {
+        (&*script::STOCK_TAKE, args)
+    };
     match action {
         StockAction::Cancel { order, remember_us } => {
-            push(args, "cancel");
-            push(args, order.as_str());
-            push_number(args, *remember_us);
-            &script::STOCK_SETTLE
+            settle("cancel", order.as_str(), *remember_us)
         }
-        StockAction::Confirm { order } => {
-            push(args, "confirm");
-            push(args, order.as_str());
-            push_number(args, 0);
-            &script::STOCK_SETTLE
-        }
+        StockAction::Confirm { order } => settle("confirm", order.as_str(), 0),
         StockAction::Read { items } => {
-            args.extend([b"read".to_vec(), Vec::new(), b"0".to_vec()]);
-            items.iter().for_each(|item| push(args, item.as_str()));
-            &script::STOCK_SETTLE
+            let (script, mut args) = settle("read", "", 0);
+            args.extend(items.iter().map(Id::to_string));
+            (script, args)
         }
         StockAction::Restock { order, lines, remember_us } => {
-            push(args, "restock");
-            push(args, order.as_str());
-            push(args, "");
-            push_number(args, *remember_us);
-            push_number(args, 0);
-            push_lines(args, lines);
-            &script::STOCK_TAKE
+            take("restock", order, "", [*remember_us, 0], lines)
         }
         StockAction::Take { order, lines, note, remember_us, reserve_us } => {
-            push(args, "take");
-            push(args, order.as_str());
-            push(args, note);
-            push_number(args, *remember_us);
-            push_number(args, *reserve_us);
-            push_lines(args, lines);
-            &script::STOCK_TAKE
+            take("take", order, note, [*remember_us, *reserve_us], lines)
         }
-    }
-}
-
-fn push_lines(args: &mut Args, lines: &[Line]) {
-    for Line { item, quantity } in lines {
-        push(args, item.as_str());
-        push_number(args, *quantity);
     }
 }
 

@@ -16,7 +16,7 @@ use redis::{Connection, ConnectionLike as _, Value};
 use super::call::call;
 use super::reply::answer;
 use super::script;
-use crate::model::numbers::{self, NumbersAction, Plan, Sequence};
+use crate::model::numbers::{self, Plan, Sequence};
 use crate::model::stock::{self, Line, Stock, StockAction};
 use crate::model::{Action, Answer, Id, Reply, Request};
 
@@ -85,8 +85,7 @@ fn action() -> impl Strategy<Value = Action> {
         6 => stock_action().prop_map(Action::Stock),
         3 => (take, prop_oneof![Just(None), Just(Some(8 * 3600 * SECOND_US as i64))]).prop_map(
             |((count, step_us), day_offset_us)| {
-                let plan = Plan { day_offset_us, step_us };
-                Action::Numbers(NumbersAction::Take { count, plan })
+                Action::Numbers { count, plan: Plan { day_offset_us, step_us } }
             }
         ),
     ]
@@ -125,10 +124,10 @@ fn name(action: &Action) -> Id {
     match action {
         // Most steps use one sequence per plan; the others share one sequence, whose plan may
         // differ.
-        Action::Numbers(NumbersAction::Take { count, plan }) if count % 8 > 0 => {
+        Action::Numbers { count, plan } if count % 8 > 0 => {
             Id::new("sequence", format!("{plan:?}")).unwrap()
         }
-        Action::Numbers(_) | Action::Stock(_) => Id::new("name", "a{b}").unwrap(),
+        Action::Numbers { .. } | Action::Stock(_) => Id::new("name", "a{b}").unwrap(),
     }
 }
 
@@ -136,9 +135,9 @@ impl Records {
     fn step(&mut self, now_us: u64, request: &Request) -> Reply {
         let fence = request.fence.as_ref();
         match &request.action {
-            Action::Numbers(action) => {
+            Action::Numbers { count, plan } => {
                 let sequence = self.sequences.entry(request.name.clone()).or_default();
-                Reply::Numbers(numbers::step(sequence, now_us, action))
+                Reply::Numbers(numbers::step(sequence, now_us, *count, *plan))
             }
             Action::Stock(action) => stock::step(&mut self.stock, now_us, fence, action)
                 .map_or_else(Reply::Fenced, Reply::Stock),
