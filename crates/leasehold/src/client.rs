@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(doc)]
+use leasehold_core::Error;
 use leasehold_core::{
     Bounds, Clock, HolderInfo, InvalidInput, Lease, LeaseOptions, LockName, Mode, Result,
 };
