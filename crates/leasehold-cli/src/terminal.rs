@@ -2,7 +2,7 @@
 //! back.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -100,13 +100,14 @@ impl TtyHandover {
     pub(crate) fn of_this_process() -> Self {
         let terminal = Terminal::of_this_process();
         let is_in_foreground = terminal.as_ref().is_some_and(Terminal::is_in_foreground);
-        let is_lent_at_once = is_in_foreground && !stdout_is_a_pipe();
+        let is_lent_at_once = is_in_foreground && io::stdin().is_terminal() && !stdout_is_a_pipe();
         Self { terminal, is_lent_at_once, lent_to: None }
     }
 
     /// Whether the command has the terminal from the start. In a pipeline the command gets the
     /// terminal only on request. A pager to the right of leasehold, in the same group, needs the
-    /// terminal to read keys.
+    /// terminal to read keys. So does the script that has started leasehold with `&`: it is in the
+    /// same group, and such a command has no terminal as its stdin.
     pub(crate) fn is_lent_at_once(&self) -> bool {
         self.is_lent_at_once
     }

@@ -144,6 +144,26 @@ fn in_a_pipeline_the_command_gets_the_terminal_only_when_it_asks() {
 }
 
 #[test]
+fn a_job_in_the_background_of_a_script_leaves_the_terminal_to_the_script() {
+    let place = Place::on_file();
+    for shell in ["sh", "bash"] {
+        let job = format!("{PROGRAM} run x -- sh -c 'mkfifo go; echo runs; read go < go; rm go'");
+        let script = format!("{job} & read line; echo got $line; read line; echo went on");
+        std::fs::write(place.path("script"), script).unwrap();
+        let mut terminal = Terminal::shell(&place, &format!("{shell} script"));
+        terminal.until("runs");
+        terminal.type_in("a line\n");
+        terminal.until("got a line");
+        terminal.type_in("\x03");
+        let screen = terminal.until("$ ");
+        assert!(!screen.contains("went on"), "{shell}: {screen}");
+        terminal.end_shell(130);
+        let _open = lets_go_on(&place);
+        until("it has let go", || place.token("x").is_none());
+    }
+}
+
+#[test]
 fn ctrl_c_ends_the_command_and_releases_the_lock() {
     let place = Place::on_file();
     // No shell in between: when interrupted before it starts its child, it waits for that.
