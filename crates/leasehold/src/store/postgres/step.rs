@@ -14,9 +14,6 @@ use tokio_postgres::Row;
 use super::connection::{Sessions, Taken, boot, error};
 use super::record::{self, Columns, damaged, now};
 
-/// The number of tries for a step that the server refuses with a passing error: 5.
-const MOST_TRIES: u32 = 5;
-
 const OPEN: &str = "SELECT * FROM leasehold.open_4($1)";
 const CLOSE: &str = "SELECT leasehold.close_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
@@ -26,21 +23,13 @@ pub(crate) async fn apply(
     name: &LockName,
     action: &Action,
 ) -> Result<(Answer, Vec<Addressed>), StoreError> {
-    let (mut held_back, mut tries) = (false, 0);
-    loop {
-        tries += 1;
-        match try_to(sessions, name, action, held_back).await {
-            Ok(Some(done)) => return Ok(done),
-            Ok(None) if held_back => return Err(refusal(sessions, name).await),
-            Ok(None) => held_back = true,
-            Err(error) => {
-                let may_pass = sessions.may_repeat(&error) && !error.may_have_executed();
-                if tries == MOST_TRIES || !may_pass {
-                    return Err(error);
-                }
-            }
+    for held_back in [false, true] {
+        let step = || try_to(sessions, name, action, held_back);
+        if let Some(done) = sessions.repeat(step).await? {
+            return Ok(done);
         }
     }
+    Err(refusal(sessions, name).await)
 }
 
 /// Does a step; `None` if a fenced transaction of the name is open, and nothing is written. If it

@@ -21,6 +21,9 @@ use crate::mutex::Mutex;
 use crate::store::pace::Paces;
 use crate::store::postgres::options::PostgresOptions;
 
+/// The number of tries for a request that the server refuses with a passing error: 5.
+const MOST_TRIES: u32 = 5;
+
 /// The rows that a statement returns.
 type Rows = Result<Vec<Row>, StoreError>;
 
@@ -112,7 +115,7 @@ impl Sessions {
 
     /// Whether a request that does no harm twice is repeated: its session had ended, or its server
     /// has become a standby. Then the next session is with the present primary.
-    pub(crate) fn may_repeat(&self, error: &StoreError) -> bool {
+    fn may_repeat(&self, error: &StoreError) -> bool {
         if error::is_standby(error) {
             self.close(Duration::ZERO);
         }
@@ -136,15 +139,18 @@ impl Sessions {
         .await
     }
 
-    /// Does what does no harm twice, at most twice.
-    async fn repeat<T, A: Future<Output = Result<T, StoreError>>>(
+    /// Does what does no harm twice, again and again while it fails with a passing error.
+    pub(crate) async fn repeat<T, A: Future<Output = Result<T, StoreError>>>(
         &self,
         ask: impl Fn() -> A,
     ) -> Result<T, StoreError> {
-        match ask().await {
-            Err(error) if self.may_repeat(&error) => ask().await,
-            done => done,
+        for _ in 1..MOST_TRIES {
+            match ask().await {
+                Err(error) if self.may_repeat(&error) && !error.may_have_executed() => {}
+                done => return done,
+            }
         }
+        ask().await
     }
 }
 
