@@ -102,32 +102,29 @@ impl Dialer {
         Err(StoreError::new(worst.kind(), all.join("; ")).with_source(worst))
     }
 
-    /// Opens a session with one server, unless a login is overdue there. Goes on with that although
-    /// nobody may wait for it any more, for as long as the server answers others.
+    /// Opens a session with one server, unless a login is overdue there. A login that is late goes
+    /// on, although nobody gets its session, for as long as the server answers others.
+    ///
+    /// Nobody drops this future: a task runs it that nobody ends.
     async fn dial_at(self: &Arc<Self>, at: usize) -> Result<(Dialed, Driver), StoreError> {
-        let (limit, dialer) = (self.settings.connect_timeout(), Arc::clone(self));
-        let server = self.servers[at].server.to_string();
-        let [late, gone] = [(); 2].map(|()| error::too_slow(&server, "opening a session", limit));
-        let open = async move {
-            let (mut opening, mut overdue) = (std::pin::pin!(dialer.log_in(at)), None);
-            loop {
-                if let Ok(opened) = timeout(limit, opening.as_mut()).await {
-                    return opened;
-                }
-                overdue.get_or_insert_with(|| Arc::clone(&dialer.servers[at].overdue));
-                if !dialer.is_answering(at).await {
-                    return Err(gone);
-                }
-            }
-        };
-        if Arc::strong_count(&self.servers[at].overdue) > 1 {
-            return Err(late);
+        let (limit, place) = (self.settings.connect_timeout(), &self.servers[at]);
+        let late = || error::too_slow(&place.server.to_string(), "opening a session", limit);
+        if Arc::strong_count(&place.overdue) > 1 {
+            return Err(late());
         }
-        match timeout(limit, tokio::spawn(open)).await {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(_)) => Err(StoreError::unknown_request()), // the runtime ends
-            Err(_) => Err(late),
+        let dialer = Arc::clone(self);
+        let mut opening = tokio::spawn(async move { dialer.log_in(at).await });
+        if let Ok(opened) = timeout(limit, &mut opening).await {
+            // Otherwise the runtime ends.
+            return opened.unwrap_or_else(|_| Err(StoreError::unknown_request()));
         }
+        let (dialer, overdue) = (Arc::clone(self), Arc::clone(&place.overdue));
+        tokio::spawn(async move {
+            while dialer.is_answering(at).await && timeout(limit, &mut opening).await.is_err() {}
+            opening.abort();
+            drop(overdue);
+        });
+        Err(late())
     }
 
     /// Whether a server, or the pooler before it, answers at all.
