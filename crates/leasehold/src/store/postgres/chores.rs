@@ -21,7 +21,7 @@ pub(crate) async fn work(store: Weak<Shared>) {
         while store.is_used.swap(false, Ordering::Relaxed)
             && let Ok(taken) = store.sessions.take().await
             && let Ok(()) = taken.batch(&store.sessions.boot.begin).await
-            && let Ok(rows) = taken.query("SELECT leasehold.sweep_4()", &[]).await
+            && let Ok(rows) = taken.plain("SELECT leasehold.sweep_4()", &[]).await
             && let Ok(()) = taken.batch("COMMIT").await
         {
             taken.give_back();

@@ -1,6 +1,7 @@
 //! Checks for faults that would break a promise: of the server, the database, the role and the
 //! connection to them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::text::show_duration;
@@ -39,21 +40,19 @@ const RIGHTS: &str = "SELECT pg_catalog.quote_ident(current_user), ARRAY(SELECT 
 
 /// Checks the server of a URL. Changes nothing.
 pub(crate) async fn examine(settings: PostgresOptions) -> Result<Vec<Finding>, Error> {
-    let sessions = Sessions::new(&settings)?;
+    let sessions = Sessions::new(settings)?;
     let found = on_keeper(Box::pin(async move {
-        sessions.connect(&settings).await?;
-        let mut findings = of_server(&sessions, &settings).await?;
-        findings.push(of_schema(&sessions, &settings).await?);
+        sessions.connect().await?;
+        let mut findings = of_server(&sessions).await?;
+        findings.push(of_schema(&sessions).await?);
         Ok(findings)
     }));
     Ok(found.await?)
 }
 
 /// The findings about the server and its settings, for connecting, too.
-pub(crate) async fn of_server(
-    sessions: &Sessions,
-    settings: &PostgresOptions,
-) -> Result<Vec<Finding>, StoreError> {
+pub(crate) async fn of_server(sessions: &Arc<Sessions>) -> Result<Vec<Finding>, StoreError> {
+    let settings = &sessions.settings;
     let before = SystemClock::new().wall_us();
     let rows = sessions.query(FACTS, &[]).await?;
     let after = SystemClock::new().wall_us();
@@ -130,8 +129,8 @@ fn standbys(topic: Topic<'_>, settings: &PostgresOptions, row: &Row) -> Finding 
 }
 
 /// The finding about the schema, and about its functions that the role may not call.
-async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Finding, StoreError> {
-    let (place, name) = (joined(&settings.servers), &*sessions.schema);
+async fn of_schema(sessions: &Arc<Sessions>) -> Result<Finding, StoreError> {
+    let (place, name) = (joined(&sessions.settings.servers), &*sessions.settings.schema);
     let topic = Topic(&place, "rights");
     let functions = &OF_HOLDERS[..];
     let values = values![TEXT name, TEXT_ARRAY functions];

@@ -81,8 +81,7 @@ pub struct Postgres {
 }
 
 struct Shared {
-    settings: PostgresOptions,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     thin: Thin,
     inboxes: Inboxes,
     /// Whether the store was used since the last chores.
@@ -90,7 +89,7 @@ struct Shared {
 }
 
 debug_as!(Postgres => |it, f| {
-    let PostgresOptions { servers, schema, .. } = &it.shared.settings;
+    let PostgresOptions { servers, schema, .. } = &it.shared.sessions.settings;
     let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
     f.debug_struct("Postgres").field("servers", &servers).field("schema", schema).finish()
 });
@@ -119,12 +118,12 @@ impl Postgres {
         let store = Self::of(options)?;
         let opened = store.clone();
         on_keeper(Box::pin(async move {
-            let Shared { sessions, settings, .. } = &*opened.shared;
-            if !sessions.connect(settings).await? && settings.listen.is_none() {
+            let sessions = &opened.shared.sessions;
+            if !sessions.connect().await? && sessions.settings.listen.is_none() {
                 opened.warnings.add(POOLER.to_owned());
             }
             schema::prepare(sessions).await?;
-            opened.warnings.add_trouble(doctor::of_server(sessions, settings).await?);
+            opened.warnings.add_trouble(doctor::of_server(sessions).await?);
             Ok(())
         }))
         .await?;
@@ -136,7 +135,7 @@ impl Postgres {
         let mut stores = STORES.this().lock();
         stores.retain(|store| store.strong_count() > 0);
         let mut others = stores.iter().filter_map(Weak::upgrade);
-        if let Some(shared) = others.find(|other| other.settings == settings) {
+        if let Some(shared) = others.find(|other| other.sessions.settings == settings) {
             return Ok(Self::new(shared));
         }
         let store = Self::closed(settings)?;
@@ -156,8 +155,8 @@ impl Postgres {
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
         let installing = async move {
-            let Shared { sessions, settings, .. } = &*store.shared;
-            sessions.connect(settings).await?;
+            let sessions = &store.shared.sessions;
+            sessions.connect().await?;
             schema::install(sessions, &roles).await
         };
         Ok(on_keeper(Box::pin(installing)).await?)
@@ -166,11 +165,11 @@ impl Postgres {
     /// A store that has not been connected.
     fn closed(settings: PostgresOptions) -> Result<Self, Error> {
         settings.check()?;
-        let sessions = Sessions::new(&settings)?;
-        let inboxes = Inboxes::new(&settings, sessions.clone())?;
-        let thin = Thin::new(sessions.clone());
+        let sessions = Sessions::new(settings)?;
+        let inboxes = Inboxes::new(Arc::clone(&sessions))?;
+        let thin = Thin::new(Arc::clone(&sessions));
         let is_used = AtomicBool::new(false);
-        Ok(Self::new(Arc::new(Shared { settings, sessions, thin, inboxes, is_used })))
+        Ok(Self::new(Arc::new(Shared { sessions, thin, inboxes, is_used })))
     }
 
     fn new(shared: Arc<Shared>) -> Self {
@@ -241,7 +240,9 @@ impl Shared {
     /// Renews leases, by statements and by steps. A lease without an answer takes no other along.
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
         let keeping = leases.into_iter().map(async |(name, keep)| {
-            let kept = timeout(2 * self.settings.timeout, self.on(&name, Action::Keep(keep))).await;
+            let kept =
+                timeout(2 * self.sessions.settings.timeout, self.on(&name, Action::Keep(keep)))
+                    .await;
             kept.unwrap_or_else(|_| Err(no_answer())).or_else(|error| {
                 let refused = |why| Answer::untimed(Reply::Refused(why));
                 refusal(&error).map(refused).ok_or(error)
@@ -285,7 +286,7 @@ impl Shared {
     /// Like [`step`](Self::step), for an action that grants a token and cannot wait in the queue.
     /// While a fenced transaction is open, the action is tried again and again, until the timeout.
     async fn step_once_free(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        let give_up = Instant::now() + self.settings.timeout;
+        let give_up = Instant::now() + self.sessions.settings.timeout;
         while Instant::now() < give_up {
             let answer = self.step(name, action).await?;
             if !matches!(answer.reply, Reply::Busy { .. }) {
@@ -305,7 +306,7 @@ impl Store for Postgres {
             // Releases are not published, because each notification wakes every listening session
             // of the database.
             publishes_releases: false,
-            reclaims: self.shared.settings.quarantine().is_some(),
+            reclaims: self.shared.sessions.settings.quarantine().is_some(),
             ..Capabilities::OF_RECORDS
         }
     }
@@ -341,7 +342,7 @@ impl Store for Postgres {
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let shared = self.shared()?;
-            let is_kept = shared.settings.quarantine().is_some();
+            let is_kept = shared.sessions.settings.quarantine().is_some();
             if is_kept {
                 on_keeper(Box::pin(async move { shared.sessions.ask_boot(None).await })).await?;
             }

@@ -2,6 +2,7 @@
 //! name and reads it (`open`), runs the pure step of the model here, and writes and commits
 //! (`close`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::model::{self, Gate, Hold, Record, Rules, State};
@@ -19,7 +20,7 @@ const CLOSE: &str = "SELECT leasehold.close_4($1, $2, $3, $4, $5, $6, $7, $8, $9
 
 /// Applies an action. Returns the answer and the messages to send.
 pub(crate) async fn apply(
-    sessions: &Sessions,
+    sessions: &Arc<Sessions>,
     name: &LockName,
     action: &Action,
 ) -> Result<(Answer, Vec<Addressed>), StoreError> {
@@ -35,7 +36,7 @@ pub(crate) async fn apply(
 /// Does a step; `None` if a fenced transaction of the name is open, and nothing is written. If it
 /// fails, what it has begun is rolled back.
 async fn try_to(
-    sessions: &Sessions,
+    sessions: &Arc<Sessions>,
     name: &LockName,
     action: &Action,
     held_back: bool,
@@ -43,7 +44,7 @@ async fn try_to(
     let (taken, boot, values) =
         (sessions.take().await?, &sessions.boot, values![TEXT name.as_str()]);
     let open = async || {
-        let (begun, rows) = tokio::join!(taken.batch(&boot.begin), taken.query(OPEN, &values));
+        let (begun, rows) = tokio::join!(taken.batch(&boot.begin), taken.plain(OPEN, &values));
         begun?;
         let row = rows?.into_iter().next().ok_or_else(|| damaged("an answer"))?;
         Ok::<_, StoreError>((boot.left(&row), row))
@@ -91,7 +92,7 @@ async fn close(
     let values = values![TEXT name.as_str(), INT8 epoch, TEXT version, INT8 counter, INT8 fence,
         INT8 free_from_us, INT8 used_until_us, TEXT hold, TEXT_ARRAY queue, TEXT record,
         BOOL grants, BOOL is_flushed];
-    let (closed, committed) = tokio::join!(taken.query(CLOSE, &values), taken.batch("COMMIT"));
+    let (closed, committed) = tokio::join!(taken.plain(CLOSE, &values), taken.batch("COMMIT"));
     if let Err(refusal) = &closed
         && error::is_refusal(refusal)
     {
@@ -105,7 +106,7 @@ async fn close(
 
 /// Reads one record, without its lock.
 pub(crate) async fn look(
-    sessions: &Sessions,
+    sessions: &Arc<Sessions>,
     name: &LockName,
     action: &Action,
 ) -> Result<Answer, StoreError> {
@@ -126,14 +127,14 @@ pub(crate) async fn look(
 
 /// Describes the open transactions that have passed `fence` for a name, and so hold it back, as far
 /// as the server tells about them.
-async fn held_back(sessions: &Sessions, name: &LockName) -> Vec<String> {
+async fn held_back(sessions: &Arc<Sessions>, name: &LockName) -> Vec<String> {
     let values = values![TEXT name.as_str()];
     let rows = sessions.query("SELECT leasehold.held_back_4($1)", &values).await;
     rows.unwrap_or_default().iter().map(|row| row.get(0)).collect()
 }
 
 /// The error for a step on a name that is held back.
-pub(crate) async fn refusal(sessions: &Sessions, name: &LockName) -> StoreError {
+pub(crate) async fn refusal(sessions: &Arc<Sessions>, name: &LockName) -> StoreError {
     let mut text = format!("{}: held back by an open transaction on its fence", name.as_str());
     // The transaction may have ended since.
     let found = held_back(sessions, name).await;

@@ -77,7 +77,8 @@ impl Boot {
     /// nothing is forgotten, that stays true in it, until another table comes out of a dump.
     pub(crate) async fn ask(&self, on: &Taken, span: Option<Duration>) -> Result<(), StoreError> {
         if !self.is_guarded {
-            return on.session().map(|session| session.allow("true".to_owned()));
+            on.session.allow("true".to_owned());
+            return Ok(());
         }
         let longest_us = span.map_or(0, micros).max(self.longest_us.load(Ordering::Relaxed));
         let (longest, is_over) = (i64::try_from(longest_us).unwrap_or(i64::MAX), span.is_none());
@@ -85,14 +86,13 @@ impl Boot {
         let asked = Instant::now();
         on.batch(&self.begin).await?;
         let ask = "SELECT *, 'leasehold.boot'::regclass::oid FROM leasehold.boot_4($1, $2)";
-        let rows = on.query(ask, &values).await?;
+        let rows = on.plain(ask, &values).await?;
         on.batch("COMMIT").await?;
         self.longest_us.fetch_max(longest_us, Ordering::Relaxed);
         let left = rows.first().and_then(|row| Some((self.left(row)?, row.get::<_, u32>(2))));
         *self.pause.lock() = left.map(|(left, _)| asked + left);
-        let session = on.session()?;
-        session.allow(match left {
-            Some((Duration::ZERO, table)) if session.dialed.is_direct => {
+        on.session.allow(match left {
+            Some((Duration::ZERO, table)) if on.session.dialed.is_direct => {
                 format!("'leasehold.boot'::regclass = {table}::oid")
             }
             _ => ASKS.to_owned(),

@@ -37,7 +37,7 @@ const CANCEL_LIMIT: Duration = Duration::from_mins(1);
 /// Opens sessions.
 #[derive(Debug)]
 pub(crate) struct Dialer {
-    settings: PostgresOptions,
+    pub(crate) settings: PostgresOptions,
     servers: Vec<Place>,
     /// The server to dial first: the one after a server that does not answer.
     first: AtomicUsize,

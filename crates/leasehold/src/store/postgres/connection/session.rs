@@ -63,12 +63,16 @@ impl Session {
     }
 
     /// Sends one statement in one flight, so that another one can follow it at once.
-    pub(super) async fn once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn plain(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         self.dialed.client.query_typed(&self.text(sql), values).await
     }
 
     /// Sends one statement, which the server prepares if it can.
-    pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn prepared(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Error> {
         if !self.dialed.is_direct {
             return self.execute(sql, values).await;
         }
@@ -90,7 +94,7 @@ impl Session {
     /// process of the server gets it has planned it once, for all clients.
     async fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let literals: Option<String> = values.iter().map(|it| Some(literal(it)? + ", ")).collect();
-        let Some(literals) = literals else { return self.once(sql, values).await };
+        let Some(literals) = literals else { return self.plain(sql, values).await };
         let name = || format!("lh_{}", Sha1::from(self.text(sql)).digest());
         let name = self.shared.lock().entry(sql.to_owned()).or_insert_with(name).clone();
         let execute = format!("EXECUTE {name}({literals}{PLANNED})");
@@ -107,7 +111,7 @@ impl Session {
         };
         // Others may have done it. They are no single flight: a cancel request ends only one.
         let _ = self.dialed.client.batch_execute(&help).await;
-        self.once(sql, values).await
+        self.plain(sql, values).await
     }
 }
 

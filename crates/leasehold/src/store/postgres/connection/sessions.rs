@@ -28,62 +28,60 @@ const MOST_TRIES: u32 = 5;
 type Rows = Result<Vec<Row>, StoreError>;
 
 /// The sessions of one store.
-#[derive(Clone)]
 pub(crate) struct Sessions {
-    shared: Arc<Shared>,
-    pub(crate) boot: Arc<Boot>,
-    pub(crate) schema: String,
-    pub(crate) timeout: Duration,
-}
-
-struct Shared {
+    pub(crate) settings: PostgresOptions,
+    pub(crate) boot: Boot,
     dialer: Arc<Dialer>,
     /// Keeps callers from immediately dialling servers that have just refused another caller. A
     /// session may be with any of the servers, so all of them share one pace.
     pace: Paces<()>,
     places: Arc<Semaphore>,
     /// The sessions at rest, each with the time since when. The last one is used next.
-    resting: Mutex<Vec<(Session, Instant)>>,
+    resting: Mutex<Vec<(Arc<Session>, Instant)>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(settings: &PostgresOptions) -> Result<Self, InvalidInput> {
-        let shared = Shared {
-            dialer: Dialer::new(settings, &settings.servers)?,
+    pub(crate) fn new(settings: PostgresOptions) -> Result<Arc<Self>, InvalidInput> {
+        Ok(Arc::new(Self {
+            boot: Boot::new(&settings),
+            dialer: Dialer::new(&settings, &settings.servers)?,
             pace: Paces::default(),
             places: Arc::new(Semaphore::new(settings.connections as usize)),
             resting: Mutex::default(),
-        };
-        let (shared, boot) = (Arc::new(shared), Arc::new(Boot::new(settings)));
-        Ok(Self { shared, boot, schema: settings.schema.clone(), timeout: settings.timeout })
+            settings,
+        }))
     }
 
     /// Opens the first session. Each server may take as long for that as its time to connect,
     /// although no request waits so long. Returns whether the session is with the server itself.
-    pub(crate) async fn connect(&self, settings: &PostgresOptions) -> Result<bool, StoreError> {
-        let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout()).sum();
-        let patient = Self { timeout: opening + self.timeout, ..self.clone() };
-        let taken = patient.take().await?;
-        let is_direct = taken.session()?.dialed.is_direct;
+    pub(crate) async fn connect(self: &Arc<Self>) -> Result<bool, StoreError> {
+        let PostgresOptions { servers, timeout, .. } = &self.settings;
+        let opening: Duration = servers.iter().map(|_| self.settings.connect_timeout()).sum();
+        let taken = self.take_within(opening + *timeout).await?;
+        let is_direct = taken.session.dialed.is_direct;
         taken.give_back();
         Ok(is_direct)
     }
 
     /// A session for one caller. Callers are served in the order in which they come.
-    pub(crate) async fn take(&self) -> Result<Taken, StoreError> {
-        let give_up = Instant::now() + self.timeout;
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Taken, StoreError> {
+        self.take_within(self.settings.timeout).await
+    }
+
+    async fn take_within(self: &Arc<Self>, limit: Duration) -> Result<Taken, StoreError> {
+        let give_up = Instant::now() + limit;
         let taken = timeout_at(give_up, self.rested_or_new(give_up)).await.map_err(|_| {
-            let text = format!("no session was free or opened within {:?}", self.timeout);
+            let text = format!("no session was free or opened within {limit:?}");
             StoreError::new(StoreErrorKind::Timeout, text)
         })??;
-        if taken.session()?.may_grant.lock().is_empty() {
+        if taken.session.may_grant.lock().is_empty() {
             match self.boot.ask(&taken, Some(Duration::ZERO)).await {
                 // A later step reports this.
                 Err(error)
                     if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied =>
                 {
                     taken.batch("ROLLBACK").await?;
-                    taken.session()?.allow(boot::ASKS.to_owned());
+                    taken.session.allow(boot::ASKS.to_owned());
                 }
                 asked => asked?,
             }
@@ -91,26 +89,29 @@ impl Sessions {
         Ok(taken)
     }
 
-    async fn rested_or_new(&self, give_up: Instant) -> Result<Taken, StoreError> {
-        let place = Arc::clone(&self.shared.places).acquire_owned().await;
-        let place = place.map_err(|_| StoreError::unknown_request())?; // it is never closed
-        let (of, rested) = (self.clone(), || self.shared.resting.lock().pop());
+    async fn rested_or_new(self: &Arc<Self>, give_up: Instant) -> Result<Taken, StoreError> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = Some(place.map_err(|_| StoreError::unknown_request())?); // it is never closed
+        let (of, rested) = (Arc::clone(self), || self.resting.lock().pop());
         while let Some((session, _)) = rested() {
             if !session.dialed.client.is_closed() {
-                return Ok(Taken { seat: Some((session, place)), of, give_up });
+                return Ok(Taken { session, place, of, give_up });
             }
         }
         // The session is opened to the end, although the caller may give up.
         let opening = tokio::spawn(async move {
-            let session = of.shared.open(&of.schema).await?;
-            Ok(Taken { seat: Some((session, place)), of, give_up })
+            of.pace.turn(Instant::now(), &()).await?;
+            let dialed = of.dialer.dial().await;
+            of.pace.dialled(&(), &dialed);
+            let session = Arc::new(Session::begin(dialed?, &of.settings.schema));
+            Ok(Taken { session, place, of, give_up })
         });
         opening.await.map_err(|_| StoreError::unknown_request())?
     }
 
     /// Closes the sessions that have rested for at least this long; with zero, all.
     pub(crate) fn close(&self, rested: Duration) {
-        self.shared.resting.lock().retain(|(_, since)| since.elapsed() < rested);
+        self.resting.lock().retain(|(_, since)| since.elapsed() < rested);
     }
 
     /// Whether a request that does no harm twice is repeated: its session had ended, or its server
@@ -123,13 +124,16 @@ impl Sessions {
     }
 
     /// Runs a single statement that does no harm if it runs twice.
-    pub(crate) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Rows {
-        self.repeat(|| async { self.take().await?.once(sql, values).await }).await
+    pub(crate) async fn query(self: &Arc<Self>, sql: &str, values: &[Value<'_>]) -> Rows {
+        self.repeat(|| async { self.take().await?.prepared(sql, values).await }).await
     }
 
     /// Asks whether the server has forgotten anything, for leases of this length; `None` if an
     /// operator declares that it has not.
-    pub(crate) async fn ask_boot(&self, span: Option<Duration>) -> Result<(), StoreError> {
+    pub(crate) async fn ask_boot(
+        self: &Arc<Self>,
+        span: Option<Duration>,
+    ) -> Result<(), StoreError> {
         self.repeat(|| async {
             let taken = self.take().await?;
             self.boot.ask(&taken, span).await?;
@@ -152,18 +156,9 @@ impl Sessions {
         }
         ask().await
     }
-}
-
-impl Shared {
-    async fn open(&self, schema: &str) -> Result<Session, StoreError> {
-        self.pace.turn(Instant::now(), &()).await?;
-        let dialed = self.dialer.dial().await;
-        self.pace.dialled(&(), &dialed);
-        dialed.map(|dialed| Session::begin(dialed, schema))
-    }
 
     /// Waits until a session that was given up can be used again, or has ended.
-    async fn see_off(&self, session: Session, limit: Duration) {
+    async fn see_off(&self, session: Arc<Session>) {
         let Dialed { client, at, is_direct, .. } = &session.dialed;
         let is_well = {
             let mut answer = std::pin::pin!(client.batch_execute("ROLLBACK"));
@@ -171,7 +166,7 @@ impl Shared {
             // commit. Behind a pooler, a cancel request does it.
             let mut is_cancelled = *is_direct;
             loop {
-                match timeout(limit, answer.as_mut()).await {
+                match timeout(self.settings.timeout, answer.as_mut()).await {
                     Ok(answered) => break answered.is_ok(),
                     Err(_) if !self.dialer.is_answering(*at).await => break false,
                     Err(_) if !std::mem::replace(&mut is_cancelled, true) => {
@@ -190,43 +185,41 @@ impl Shared {
 /// A session in use. If its user does not give it back, its request may be under way. Then its
 /// place stays taken until the server has ended that.
 pub(crate) struct Taken {
-    seat: Option<(Session, OwnedSemaphorePermit)>,
-    of: Sessions,
+    pub(super) session: Arc<Session>,
+    /// `None` once the session is given back.
+    place: Option<OwnedSemaphorePermit>,
+    of: Arc<Sessions>,
     give_up: Instant,
 }
 
 impl Taken {
-    pub(super) fn session(&self) -> Result<&Session, StoreError> {
-        self.seat.as_ref().map(|(session, _)| session).ok_or_else(StoreError::unknown_request)
-    }
-
     /// The server of the session, as messages name it.
     pub(crate) fn server(&self) -> &str {
-        self.seat.as_ref().map_or("", |(session, _)| &session.dialed.server)
+        &self.session.dialed.server
     }
 
     /// Sends statements without values, as one request.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.within_limit(self.session()?.dialed.client.batch_execute(sql)).await
+        self.within_limit(self.session.dialed.client.batch_execute(sql)).await
     }
 
-    /// Sends one statement. The schema is called `leasehold` there.
-    pub(crate) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Rows {
-        self.within_limit(self.session()?.once(sql, values)).await
+    /// Sends one statement, which is not prepared. The schema is called `leasehold` there.
+    pub(crate) async fn plain(&self, sql: &str, values: &[Value<'_>]) -> Rows {
+        self.within_limit(self.session.plain(sql, values)).await
     }
 
     /// Runs a statement that changes everything or nothing. There are no rows if the server refuses
     /// it. If no answer comes, the caller is told: a copy may take a name later.
     pub(crate) async fn attempt(self, sql: &str, values: &[Value<'_>]) -> Rows {
-        match self.once(sql, values).await {
+        match self.prepared(sql, values).await {
             Err(no) if error::is_refusal(&no) => Ok(vec![]),
             done => done.map_err(StoreError::maybe_executed),
         }
     }
 
     /// Sends one statement that is the only one, and gives the session back if it is answered.
-    async fn once(self, sql: &str, values: &[Value<'_>]) -> Rows {
-        let done = self.within_limit(self.session()?.query(sql, values)).await;
+    async fn prepared(self, sql: &str, values: &[Value<'_>]) -> Rows {
+        let done = self.within_limit(self.session.prepared(sql, values)).await;
         // The server may have ended the session with its refusal.
         if done.as_ref().err().is_none_or(|no| error::is_refusal(no) && !error::is_broken(no)) {
             self.give_back();
@@ -240,26 +233,26 @@ impl Taken {
     ) -> Result<T, StoreError> {
         match timeout_at(self.give_up, asking).await {
             Ok(done) => done.map_err(|failure| error::request(self.server(), failure)),
-            Err(_) => Err(error::too_slow(self.server(), "a request", self.of.timeout)),
+            Err(_) => Err(error::too_slow(self.server(), "a request", self.of.settings.timeout)),
         }
     }
 
     /// Gives the session back unchanged, for the next caller.
     pub(crate) fn give_back(mut self) {
-        if let Some((session, _place)) = self.seat.take() {
-            self.of.shared.resting.lock().push((session, Instant::now()));
-        }
+        // The place is free only once the session rests.
+        let _place = self.place.take();
+        self.of.resting.lock().push((Arc::clone(&self.session), Instant::now()));
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some((session, place)) = self.seat.take()
+        if let Some(place) = self.place.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let Sessions { shared, timeout, .. } = self.of.clone();
+            let (of, session) = (Arc::clone(&self.of), Arc::clone(&self.session));
             runtime.spawn(async move {
-                shared.see_off(session, timeout).await;
+                of.see_off(session).await;
                 drop(place);
             });
         }

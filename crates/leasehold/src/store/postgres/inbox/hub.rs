@@ -36,7 +36,6 @@ const MOST: usize = 256;
 /// The receivers of one store, and the session that hears for them.
 pub(super) struct Hub {
     dialer: Arc<Dialer>,
-    limit: Duration,
     receivers: Mutex<Receivers>,
     /// Notified when another channel is wanted.
     changed: Notify,
@@ -88,7 +87,6 @@ impl Hub {
         let servers = settings.listen.as_ref().map_or(&settings.servers[..], std::slice::from_ref);
         Ok(Arc::new(Self {
             dialer: Dialer::new(settings, servers)?,
-            limit: settings.timeout,
             receivers: Mutex::default(),
             changed: Notify::new(),
             heard: watch::Sender::default(),
@@ -158,7 +156,7 @@ impl Hub {
             self.ask(&dialed.client, is_again).await;
             // Another session is opened once the server has ended this one, or answers nobody.
             let mut answer = std::pin::pin!(dialed.client.batch_execute(""));
-            while timeout(self.limit, answer.as_mut()).await.is_err()
+            while timeout(self.dialer.settings.timeout, answer.as_mut()).await.is_err()
                 && self.dialer.is_answering(dialed.at).await
             {}
         };
@@ -182,7 +180,7 @@ impl Hub {
                 let missing = &wanted - &self.heard.borrow().channels;
                 missing.iter().map(|channel| format!("LISTEN {channel};")).collect()
             };
-            let asking = timeout(self.limit, client.batch_execute(&text));
+            let asking = timeout(self.dialer.settings.timeout, client.batch_execute(&text));
             if (is_quiet || !text.is_empty()) && !matches!(asking.await, Ok(Ok(()))) {
                 return;
             }

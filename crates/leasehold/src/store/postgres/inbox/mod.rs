@@ -14,7 +14,6 @@ use tokio::time::timeout;
 
 use self::hub::Hub;
 use super::connection::Sessions;
-use super::options::PostgresOptions;
 use crate::store::message::{decode, encode};
 use crate::store::{Inbox, Subscribed, Subscription};
 
@@ -28,13 +27,13 @@ const NOTIFY: &str = "SELECT pg_notify(channel, payload) \
 
 /// The inboxes and subscriptions of one store.
 pub(crate) struct Inboxes {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     hub: Arc<Hub>,
 }
 
 impl Inboxes {
-    pub(crate) fn new(options: &PostgresOptions, sessions: Sessions) -> Result<Self, InvalidInput> {
-        Ok(Self { sessions, hub: Hub::new(options)? })
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Result<Self, InvalidInput> {
+        Ok(Self { hub: Hub::new(&sessions.settings)?, sessions })
     }
 
     /// Opens the inbox of a client. The session listens to it from the first wait on.
@@ -60,7 +59,7 @@ impl Inboxes {
 
     /// Follows the messages about a name; `None` if messages cannot arrive.
     pub(crate) async fn subscribe(&self, name: &LockName) -> Subscribed {
-        let channel = news(&self.sessions.schema, name);
+        let channel = news(&self.sessions.settings.schema, name);
         let receiver = self.hub.receive(channel.clone(), true);
         let subscription = PostgresSubscription { receiver, name: name.clone() };
         let is_heard = self.hub.listen(&channel).await?;
@@ -85,7 +84,7 @@ impl Inboxes {
         // The name has no line breaks. A name and a value that leasehold allows are shorter than
         // the longest payload, which has 7,999 bytes (NOTIFY_PAYLOAD_MAX_LENGTH in async.c).
         let payload = format!("{}\n{message}", name.as_str());
-        self.notify(&[news(&self.sessions.schema, name)], &[payload]).await
+        self.notify(&[news(&self.sessions.settings.schema, name)], &[payload]).await
     }
 
     async fn notify(&self, channels: &[String], payloads: &[String]) -> Result<(), StoreError> {
@@ -155,6 +154,7 @@ fn news(schema: &str, name: &LockName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::PostgresOptions;
 
     #[tokio::test]
     async fn who_reads_too_slowly_is_told_that_notifications_were_missed() {

@@ -3,6 +3,8 @@
 //!
 //! The names of functions end with the number of the layout.
 
+use std::sync::Arc;
+
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
@@ -42,7 +44,7 @@ pub struct PostgresRoles {
 }
 
 /// Checks for the functions, or installs them if there are none and the role may do so.
-pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
+pub(crate) async fn prepare(sessions: &Arc<Sessions>) -> Result<(), StoreError> {
     let missing = match check(sessions).await {
         Err(missing) if error::lacks_schema(&missing) => missing,
         checked => return checked,
@@ -59,13 +61,13 @@ pub(crate) async fn prepare(sessions: &Sessions) -> Result<(), StoreError> {
     }
 }
 
-pub(crate) async fn check(sessions: &Sessions) -> Result<(), StoreError> {
+pub(crate) async fn check(sessions: &Arc<Sessions>) -> Result<(), StoreError> {
     let rows = sessions.query("SELECT leasehold.layout()", &[]).await?;
     let found: Option<i64> = rows.first().and_then(|row| row.get(0));
     if found == Some(LAYOUT) {
         return Ok(());
     }
-    let (found, schema) = (found.unwrap_or_default(), &*sessions.schema);
+    let (found, schema) = (found.unwrap_or_default(), &*sessions.settings.schema);
     let text = format!(
         "the schema {schema} has the layout {found}, and this release of leasehold knows {LAYOUT}: \
          use one release everywhere, or another `schema=`"
@@ -75,7 +77,7 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), StoreError> {
 
 /// Installs the missing parts, and gives rights. Returns whether anything was made.
 pub(crate) async fn install(
-    sessions: &Sessions,
+    sessions: &Arc<Sessions>,
     roles: &PostgresRoles,
 ) -> Result<bool, StoreError> {
     let checked = check(sessions).await;
@@ -86,12 +88,12 @@ pub(crate) async fn install(
     // Only one installation runs at a time, and a second one finds the schema.
     taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
     taken.batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold', 0::bigint))").await?;
-    let schema = &*sessions.schema;
+    let schema = &*sessions.settings.schema;
     let there = format!(
         "SELECT to_regnamespace('{schema}') IS NOT NULL, \
          to_regclass('{schema}.number') IS NOT NULL"
     );
-    let rows = taken.query(&there, &[]).await?;
+    let rows = taken.plain(&there, &[]).await?;
     let (has_schema, has_tables) =
         rows.first().map_or((false, false), |row| (row.get(0), row.get(1)));
     let begin = if has_schema { String::new() } else { format!("CREATE SCHEMA {schema};\n") };

@@ -18,7 +18,7 @@ const MOST: usize = 100;
 
 /// One kind of statement, and the requests that wait for it.
 pub(super) struct Bundles {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     /// The statement for one name, and for several.
     texts: [String; 2],
     /// The requests that wait, and whether a statement is under way. There is one at a time: then
@@ -36,7 +36,7 @@ struct Asked {
 }
 
 impl Bundles {
-    pub(super) fn new(sessions: &Sessions, parts: &str) -> Self {
+    pub(super) fn new(sessions: &Arc<Sessions>, parts: &str) -> Self {
         let without = |word: &str, text: &str| -> String {
             text.split_inclusive('\n').filter(|line| !line.contains(word)).collect()
         };
@@ -49,7 +49,7 @@ impl Bundles {
         let one = without("unnest", &many).replace(" + k.at", "").replace("k.at", "1::bigint");
         let columns = (1..).zip(["k.name", "k.own", "k.ms", "k.what"]);
         let one = columns.fold(one, |one, (at, column)| one.replace(column, &format!("${at}")));
-        let (sessions, texts, waiting) = (sessions.clone(), [one, many], Mutex::default());
+        let (sessions, texts, waiting) = (Arc::clone(sessions), [one, many], Mutex::default());
         Self { sessions, texts, waiting }
     }
 

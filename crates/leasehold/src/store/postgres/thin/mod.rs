@@ -32,7 +32,7 @@ type Tried = Result<Option<Answer>, StoreError>;
 
 /// The statements of one store.
 pub(crate) struct Thin {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     takes: Arc<Bundles>,
     shares: Arc<Bundles>,
     keeps: Arc<Bundles>,
@@ -43,7 +43,7 @@ pub(crate) struct Thin {
 }
 
 impl Thin {
-    pub(crate) fn new(sessions: Sessions) -> Self {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
         let of = |text| Arc::new(Bundles::new(&sessions, text));
         Self {
             takes: of(include_str!("take.sql")),
