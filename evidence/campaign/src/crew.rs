@@ -146,7 +146,7 @@ impl Crew<'_> {
                 let [protected, number, seed] =
                     [self.protected.into(), number, seed].map(|value: u64| value.to_string());
                 let name = self.topology.name();
-                Worker::start(&[name, &self.url, &protected, &directory, &number, &seed])
+                Worker::start(&[&name, &self.url, &protected, &directory, &number, &seed])
             }
         };
         Member { who, process, number, stop: None }

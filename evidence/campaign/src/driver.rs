@@ -53,13 +53,8 @@ pub(crate) fn run(topology: Topology) -> Option<Outcome> {
     };
     let protected = must(RedisServer::start());
     let mut random = Random::new(settings.seed);
-    let promised = match topology.promised() {
-        Promised::Both => "both",
-        Promised::Order => "order",
-        Promised::Nothing => "nothing",
-    };
     let peers = Peer::of(topology);
-    let mut outcome = Outcome::new(topology.name(), promised, settings.seed);
+    let mut outcome = Outcome::new(&topology.name(), topology.promised(), settings.seed);
     outcome.server = version(&protected);
     let (began, mut highest) = (Instant::now(), HashMap::new());
     // Numbers go on from round to round: the protected values stay, and no value may come twice.

@@ -9,13 +9,13 @@ use leasehold_testkit::must;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{CHECKS, Unavailable, Verdict};
+use crate::topology::Promised;
 
 /// The result of a run on one topology, or of several. All rounds are added up.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) topology: String,
-    /// Whether exclusion was promised under the faults of the place, or only the order of tokens.
-    pub(crate) promised: String,
+    pub(crate) promised: Promised,
     pub(crate) seed: u64,
     pub(crate) server: String,
     /// Seconds since 1970 at the end.
@@ -41,8 +41,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(topology: &str, promised: &str, seed: u64) -> Self {
-        let (topology, promised) = (topology.to_owned(), promised.to_owned());
+    pub(crate) fn new(topology: &str, promised: Promised, seed: u64) -> Self {
+        let topology = topology.to_owned();
         let violations = CHECKS.iter().map(|check| ((*check).to_owned(), 0)).collect();
         Self { topology, promised, seed, violations, ..Self::default() }
     }

@@ -18,7 +18,7 @@ pub(crate) fn write(runs: &Path, page: &Path) {
     for file in must(fs::read_dir(runs)).map(|entry| must(entry).path()) {
         if file.extension().is_some_and(|end| end == "json") {
             let run: Outcome = must(serde_json::from_str(&must(fs::read_to_string(file))));
-            let new = || Outcome::new(&run.topology, &run.promised, run.seed);
+            let new = || Outcome::new(&run.topology, run.promised, run.seed);
             all.entry(run.topology.clone()).or_insert_with(new).merge(&run);
         }
     }
@@ -41,7 +41,7 @@ fn cells(run: Outcome) -> [String; 15] {
     let none = || "–".to_owned();
     [
         run.topology,
-        run.promised,
+        format!("{:?}", run.promised).to_lowercase(),
         format!("{:.1}", run.seconds / 60.0),
         run.grants.to_string(),
         run.hand_overs.to_string(),

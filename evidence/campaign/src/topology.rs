@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use leasehold_testkit::must;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 use crate::fault::Fault;
 use crate::plan::{CLOCKLESS_NUMBERS, JOBS, LASTING_NUMBERS, Modes, Plan, QUARANTINE};
 
@@ -12,7 +16,8 @@ const SHARDED: [Duration; 3] =
     [Duration::from_millis(1200), Duration::from_millis(1500), Duration::from_secs(2)];
 
 /// A kind of place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Topology {
     /// A primary and a synchronous standby, which have the protected values, too.
     Bank,
@@ -48,9 +53,11 @@ pub(crate) enum Topology {
 }
 
 /// The promises that remain under all faults of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Promised {
     /// Exclusion and the order of tokens.
+    #[default]
     Both,
     /// The order of tokens.
     Order,
@@ -77,59 +84,14 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 21] = [
-        Self::Bank,
-        Self::BankUnfenced,
-        Self::Clock,
-        Self::Cluster,
-        Self::Durable,
-        Self::File,
-        Self::Forgetful,
-        Self::Memory,
-        Self::Plain,
-        Self::Postgres,
-        Self::PostgresBouncer,
-        Self::PostgresStandby,
-        Self::Quarantine,
-        Self::Quorum,
-        Self::Redisson,
-        Self::ReplicasAll,
-        Self::ReplicasOne,
-        Self::Sentinel,
-        Self::SentinelAlone,
-        Self::Server,
-        Self::Sharded,
-    ];
-
+    /// The topology of this name, which is its own in kebab-case.
     pub(crate) fn named(name: &str) -> Self {
-        let found = Self::ALL.into_iter().find(|topology| topology.name() == name);
-        found.unwrap_or_else(|| panic!("no such topology: {name:?}"))
+        must(serde_json::from_value(name.into()))
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bank => "bank",
-            Self::BankUnfenced => "bank-unfenced",
-            Self::Clock => "clock",
-            Self::Cluster => "cluster",
-            Self::Durable => "durable",
-            Self::File => "file",
-            Self::Forgetful => "forgetful",
-            Self::Memory => "memory",
-            Self::Plain => "plain",
-            Self::Postgres => "postgres",
-            Self::PostgresBouncer => "postgres-bouncer",
-            Self::PostgresStandby => "postgres-standby",
-            Self::Quarantine => "quarantine",
-            Self::Quorum => "quorum",
-            Self::Redisson => "redisson",
-            Self::ReplicasAll => "replicas-all",
-            Self::ReplicasOne => "replicas-one",
-            Self::Sentinel => "sentinel",
-            Self::SentinelAlone => "sentinel-alone",
-            Self::Server => "server",
-            Self::Sharded => "sharded",
-        }
+    pub(crate) fn name(self) -> String {
+        let Ok(Value::String(name)) = serde_json::to_value(self) else { panic!("it has a name") };
+        name
     }
 
     /// The faults, each as often as the others. Processes are stopped and killed everywhere.
@@ -215,27 +177,12 @@ impl Topology {
     }
 
     pub(crate) fn promised(self) -> Promised {
-        match self {
-            Self::Forgetful => Promised::Order,
-            Self::BankUnfenced | Self::SentinelAlone => Promised::Nothing,
-            Self::Bank
-            | Self::Clock
-            | Self::Cluster
-            | Self::Durable
-            | Self::File
-            | Self::Memory
-            | Self::Plain
-            | Self::Postgres
-            | Self::PostgresBouncer
-            | Self::PostgresStandby
-            | Self::Quarantine
-            | Self::Quorum
-            | Self::Redisson
-            | Self::ReplicasAll
-            | Self::ReplicasOne
-            | Self::Sentinel
-            | Self::Server
-            | Self::Sharded => Promised::Both,
+        if self == Self::Forgetful {
+            Promised::Order
+        } else if matches!(self, Self::BankUnfenced | Self::SentinelAlone) {
+            Promised::Nothing
+        } else {
+            Promised::Both
         }
     }
 
