@@ -70,14 +70,9 @@ impl Kind {
             println!("skipped: {self:?} is not installed: `cargo xtask test` does that");
             return None;
         }
-        let mut command = match self {
-            Self::RedisPy | Self::Redsync => Command::new(Path::new(INSTALLED).join(runtime)),
-            Self::Jedis
-            | Self::NodeRedlock
-            | Self::Ours
-            | Self::Rslock
-            | Self::ShedLock
-            | Self::Spring => Command::new(runtime),
+        let mut command = match runtime.contains('/') {
+            true => Command::new(Path::new(INSTALLED).join(runtime)),
+            false => Command::new(runtime),
         };
         match self {
             Self::Jedis | Self::ShedLock | Self::Spring => {
@@ -97,15 +92,7 @@ impl Kind {
 
     /// The word for the release of a lock that is not its own. Some libraries do not tell.
     pub(crate) fn says_when_refused(self) -> &'static str {
-        match self {
-            Self::Rslock | Self::ShedLock => "released",
-            Self::Jedis
-            | Self::NodeRedlock
-            | Self::Ours
-            | Self::RedisPy
-            | Self::Redsync
-            | Self::Spring => "refused",
-        }
+        if matches!(self, Self::Rslock | Self::ShedLock) { "released" } else { "refused" }
     }
 }
 
