@@ -110,9 +110,13 @@ pub async fn a_run_that_did_not_succeed_leaves_nothing(subject: &Subject) {
     bench.begin().await;
 }
 
-/// Nobody holds a name in cooldown: who held it is shown until the cooldown is over, or until an
-/// operator ends it.
+/// Nobody holds a name in cooldown, and it stays taken: who held it is shown until the cooldown is
+/// over, or until an operator ends it.
 pub async fn a_cooldown_ends_no_hold(subject: &Subject) {
+    let (kept, id) = (Bench::new(subject), somebody());
+    kept.take(id, ALONE).await;
+    assert!(kept.end(kept.ending(id).with_cooldown(LONG)).await);
+    assert_eq!(kept.renew(id).await, Reply::NotHeld);
     if !subject.can().recorded_tokens {
         return;
     }

@@ -89,7 +89,6 @@ macro_rules! conformance {
     };
     (@list $how:ident $make:expr) => {
         $crate::conformance! { @$how $make;
-            store::a_free_lock_is_granted_at_once;
             store::a_copy_of_an_acquire_gets_the_same_grant_again;
             queue::without_a_queue_an_attempt_that_would_wait_is_told_so;
             store::busy_tells_how_long_the_lease_may_last;
@@ -107,7 +106,6 @@ macro_rules! conformance {
             store::many_leases_are_renewed_in_one_call_and_answered_in_order;
             queue::a_renewal_tells_whether_somebody_waits;
             store::a_release_by_somebody_else_touches_nobody;
-            store::a_kept_name_stays_taken_until_its_time_is_over;
             operator::a_revocation_hits_the_attempt_that_holds_and_no_other;
             operator::a_forced_revocation_hands_the_lock_on_at_once;
             store::a_holder_changes_what_it_says_of_itself_and_nobody_else_does;
@@ -117,7 +115,6 @@ macro_rules! conformance {
             store::tokens_grow_from_grant_to_grant;
             operator::an_operator_sees_who_holds_and_who_waits;
             operator::names_are_listed_by_prefix_and_only_while_in_use;
-            operator::a_walk_over_pages_comes_by_every_name_in_use;
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
             last::a_run_that_succeeded_is_enough_for_its_span;
@@ -136,12 +133,10 @@ macro_rules! conformance {
             modes::permits_add_up_to_the_capacity;
             modes::a_reader_and_permits_are_adopted_beside_their_peers;
             modes::a_name_in_use_as_something_else_is_refused;
-            modes::more_permits_than_there_are_are_refused;
             modes::what_a_store_cannot_do_is_refused;
             capacities::who_asks_for_another_capacity_waits_until_nobody_holds;
             capacities::a_rolling_deployment_with_another_capacity_fails_nobody;
             library::an_exclusive_lease_has_one_holder_at_a_time;
-            library::a_waiter_is_handed_the_lock_on_release;
             library::a_lease_is_renewed_for_a_longer_or_a_shorter_ttl;
             library::a_dropped_guard_gives_the_lock_back;
             library::a_dropped_acquire_leaves_nothing_behind;
@@ -151,10 +146,7 @@ macro_rules! conformance {
             library::a_limit_of_zero_is_a_try;
             library::a_revoked_lease_is_lost_by_its_holder;
             library::a_lease_that_is_revoked_at_once_after_its_grant_says_so;
-            library::a_lease_is_lost_when_it_is_held_for_too_long;
-            library::a_lease_travels_to_another_client;
             library::a_lease_is_adopted_once;
-            library::a_lease_that_has_ended_is_adopted_by_nobody;
             library::a_second_guard_keeps_the_lease_until_both_are_gone;
             library::a_closed_client_gives_everything_back;
             library::no_update_is_lost_among_many_clients;

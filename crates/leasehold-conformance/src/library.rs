@@ -113,24 +113,6 @@ pub async fn an_exclusive_lease_has_one_holder_at_a_time(subject: &Subject) {
     }
 }
 
-/// A waiter is handed the lock on release.
-pub async fn a_waiter_is_handed_the_lock_on_release(subject: &Subject) {
-    for pair in Pair::all(subject).await {
-        let (by_one, by_two) = (pair.by_one(), pair.by_two());
-        let guard = must(subject.drive(by_one.acquire()).await);
-        let release = async {
-            pair.until_somebody_waits().await;
-            let token = guard.token();
-            must(guard.release().await);
-            token
-        };
-        let (second, first) = subject.drive(join(by_two.acquire(), release)).await;
-        let second = must(second);
-        assert!(second.token() > first && second.is_held());
-        must(subject.drive(second.release()).await);
-    }
-}
-
 /// A lease is renewed for another ttl: a longer one immediately, and by its keeper from then on.
 pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject) {
     let seconds = Duration::from_secs;
@@ -310,38 +292,13 @@ pub async fn a_lease_that_is_revoked_at_once_after_its_grant_says_so(subject: &S
     }
 }
 
-/// A lease is lost when it is held for too long.
-pub async fn a_lease_is_lost_when_it_is_held_for_too_long(subject: &Subject) {
-    for pair in Pair::all(subject).await {
-        let lock = pair.by_one().max_hold(Duration::from_millis(300));
-        let guard = must(subject.drive(lock.acquire()).await);
-        assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::HeldTooLong));
-        drop(guard);
-        pair.until_free().await;
-    }
-}
-
-/// A lease is passed to another client, whose new token fences the old one.
-pub async fn a_lease_travels_to_another_client(subject: &Subject) {
-    for pair in Pair::all(subject).await {
-        let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let (token, holder) = (guard.token(), guard.holder());
-        let lease = must(must(guard.into_lease()).to_string().parse());
-        assert!(!pair.is_free().await);
-        let guard = must(subject.drive(pair.two.adopt(lease)).await);
-        assert!(guard.token() > token && guard.holder() != holder, "a separate hold");
-        must(subject.drive(guard.renew()).await);
-        assert!(!pair.is_free().await);
-        must(subject.drive(guard.release()).await);
-        assert!(pair.is_free().await);
-    }
-}
-
-/// If several callers adopt a lease, of one client or of two, exactly one succeeds.
+/// If several callers adopt a lease, of one client or of two, exactly one succeeds. Its new token
+/// fences the old one. Nobody can adopt a lease that was released.
 pub async fn a_lease_is_adopted_once(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let lease = must(guard.into_lease());
+        let lease: Lease = must(must(guard.into_lease()).to_string().parse());
+        assert!(!pair.is_free().await);
         let both = join(pair.one.adopt(lease.clone()), pair.two.adopt(lease.clone()));
         let (first, second) = subject.drive(both).await;
         let (guard, refused) = match (first, second) {
@@ -355,28 +312,15 @@ pub async fn a_lease_is_adopted_once(subject: &Subject) {
                 Err(refused) => check_not_adopted(&refused, &lease),
             }
         }
-        assert!(guard.token() > lease.token);
+        assert!(guard.token() > lease.token && guard.holder() != lease.holder);
         must(subject.drive(guard.renew()).await);
+        assert!(!pair.is_free().await);
+        let (id, mode, ttl) = (guard.holder(), guard.mode(), Duration::from_secs(30));
+        let ended = Lease::new(pair.name.clone(), id, mode, guard.token(), ttl);
         must(subject.drive(guard.release()).await);
-        assert!(pair.is_free().await);
-    }
-}
-
-/// Nobody can adopt a lease that was released.
-pub async fn a_lease_that_has_ended_is_adopted_by_nobody(subject: &Subject) {
-    for pair in Pair::all(subject).await {
-        let guard = must(subject.drive(pair.by_one().acquire()).await);
-        let lease = Lease::new(
-            pair.name.clone(),
-            guard.holder(),
-            guard.mode(),
-            guard.token(),
-            Duration::from_secs(30),
-        );
-        must(subject.drive(guard.release()).await);
-        match subject.drive(pair.two.adopt(lease.clone())).await {
+        match subject.drive(pair.two.adopt(ended.clone())).await {
             Ok(guard) => panic!("{:?}: it has ended: {guard:?}", pair.kind),
-            Err(refused) => check_not_adopted(&refused, &lease),
+            Err(refused) => check_not_adopted(&refused, &ended),
         }
         assert!(pair.is_free().await);
     }

@@ -135,6 +135,9 @@ pub async fn who_stands_in_line_gets_the_limit_that_it_asks_for(subject: &Subjec
     must(subject.drive(guard.release()).await);
     let guard = granted(subject, call).await;
     assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::HeldTooLong));
+    drop(guard);
+    let is_free = async || must(one.client.admin().inspect(&name).await).is_free();
+    subject.until("nobody holds", is_free).await;
 }
 
 /// When slices are over, clients take turns, and so do the callers of each, as they came.

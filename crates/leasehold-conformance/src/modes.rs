@@ -108,7 +108,8 @@ pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subje
     }
 }
 
-/// A name that is in use as another kind of lock is refused, and stays unchanged.
+/// A name that is in use as another kind of lock is refused, and stays unchanged. A request for
+/// more permits than the capacity is refused, too.
 pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
     if !subject.can().permits {
         return;
@@ -123,16 +124,8 @@ pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
     assert_eq!(bench.ask(somebody(), Mode::Exclusive).await, mismatch);
     assert_eq!(bench.try_acquire(somebody(), permits(1, 4)).await, mismatch);
     assert_eq!(bench.status().await.waiting, 0);
-}
-
-/// A request for more permits than the capacity is refused.
-pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
-    if !subject.can().permits {
-        return;
-    }
-    let bench = Bench::new(subject);
     let refused = Reply::Refused(Refusal::Weight);
-    assert_eq!(bench.ask(somebody(), permits(4, 3)).await, refused);
+    assert_eq!(Bench::new(subject).ask(somebody(), permits(4, 3)).await, refused);
 }
 
 /// A store refuses a mode that it does not support, and nothing is held.

@@ -16,16 +16,6 @@ const ALONE: Mode = Mode::Exclusive;
 /// What a store may add to a ttl, because it counts in milliseconds.
 const ROUNDED: Duration = Duration::from_millis(2);
 
-/// A free lock is granted immediately, for the ttl that was asked for.
-pub async fn a_free_lock_is_granted_at_once(subject: &Subject) {
-    let (bench, id) = (Bench::new(subject), somebody());
-    granted(bench.ask(id, ALONE).await);
-    let status = bench.status().await;
-    let [held] = &status.holders[..] else { panic!("{status:?}") };
-    assert_eq!((held.id, held.mode), (id, ALONE));
-    assert!(held.ttl_left > LONG / 2 && held.ttl_left <= LONG + ROUNDED, "{held:?}");
-}
-
 /// A copy of an acquire gets the same grant again, and one lease has one token.
 pub async fn a_copy_of_an_acquire_gets_the_same_grant_again(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
@@ -136,21 +126,6 @@ pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
         assert!(!bench.release(other).await);
     }
     assert_eq!(bench.holders().await, [id]);
-}
-
-/// A name in cooldown stays taken, without a holder, until the cooldown is over.
-pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
-    let (bench, id) = (Bench::new(subject), somebody());
-    bench.take(id, ALONE).await;
-    assert!(bench.end(bench.ending(id).with_cooldown(LONG)).await);
-    assert!(bench.is_busy(ALONE).await);
-    assert_eq!(bench.renew(id).await, Reply::NotHeld);
-    // An attempt belongs to one name, so another name needs another attempt.
-    let (short, id) = (Bench::new(subject), somebody());
-    short.take(id, ALONE).await;
-    short.end(short.ending(id).with_cooldown(SHORT)).await;
-    subject.pass(AFTER_SHORT).await;
-    assert!(!short.is_busy(ALONE).await);
 }
 
 /// A holder can change the value that it publishes, and nobody else can.

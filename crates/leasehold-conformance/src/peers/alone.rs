@@ -84,10 +84,14 @@ pub async fn a_limit_beyond_any_clock_is_as_good_as_none(subject: &Subject) {
         let guard = must(subject.drive(first.acquire_within(Duration::MAX)).await);
         let let_go = async {
             pair.until_somebody_waits().await;
+            let token = guard.token();
             must(guard.release().await);
+            token
         };
         let waiting = second.acquire_within(Duration::MAX);
-        let (next, ()) = subject.drive(join(waiting, let_go)).await;
-        must(subject.drive(must(next).release()).await);
+        let (next, first) = subject.drive(join(waiting, let_go)).await;
+        let next = must(next);
+        assert!(next.token() > first && next.is_held());
+        must(subject.drive(next.release()).await);
     }
 }
