@@ -338,24 +338,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_not_revived_by_a_late_renewal() {
-        let clock = FakeClock::new();
-        let signal = held(&clock);
-        clock.advance(LEASE);
-        signal.extend(clock.now(), clock.now() + LEASE);
-        assert_eq!(signal.check(), Some(End::Lost(LossReason::Expired)));
-    }
-
-    #[test]
-    fn the_first_end_stays() {
-        let signal = held(&FakeClock::new());
-        let revoked = End::Lost(LossReason::Revoked);
-        assert_eq!(signal.end(LossReason::Revoked), revoked);
-        assert_eq!(signal.end(End::Released), revoked);
-        assert_eq!(signal.check(), Some(revoked));
-    }
-
-    #[test]
     fn what_is_released_after_its_time_was_lost() {
         let clock = FakeClock::new();
         let [in_time, late] = [held(&clock), held(&clock)];
@@ -366,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn extending_what_is_over_wakes_nobody_and_checking_it_does() {
+    fn what_is_lost_is_not_revived_by_a_late_renewal_and_a_check_wakes_its_watchers() {
         let (clock, woken) = (FakeClock::new(), Arc::new(Woken::default()));
         let signal = held(&clock);
         let (waker, mut lost) =

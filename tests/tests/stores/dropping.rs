@@ -29,14 +29,6 @@ fn is_given_back(client: &Client) {
 }
 
 #[test]
-fn a_guard_that_is_dropped_outside_of_a_runtime_is_given_back() {
-    let client = Client::memory();
-    let runtime = runtime();
-    drop(guard_of(&client, &runtime));
-    is_given_back(&client);
-}
-
-#[test]
 fn a_guard_that_is_dropped_during_unwinding_is_given_back() {
     let client = Client::memory();
     let runtime = runtime();
