@@ -1,7 +1,7 @@
 //! Answers that are slow, and messages that are lost or wrong: on a memory store behind a wire that
 //! the test controls, and on a clock that it moves.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -16,6 +16,8 @@ use leasehold_core::{
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::task::coop::consume_budget;
+
+use crate::line::world::{lock, settle};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -169,7 +171,7 @@ impl Wire {
     }
 
     fn way_back(&self) -> MutexGuard<'_, Duration> {
-        self.way_back.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.way_back)
     }
 
     async fn client(&self) -> Client {
@@ -195,13 +197,6 @@ impl Wire {
             self.clock.advance(step);
             settle().await;
         }
-    }
-}
-
-/// Lets every other task run until it waits for something.
-async fn settle() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
     }
 }
 

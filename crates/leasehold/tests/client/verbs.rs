@@ -67,6 +67,7 @@ async fn a_wrong_name_or_option_is_reported_by_the_verb() {
         client.mutex(""),
         client.mutex("a\nb"),
         client.mutex("a").ttl(Duration::ZERO),
+        client.mutex("a").min_hold(SOON * 2).max_hold(SOON),
         client.semaphore("a", 2).permits(3),
         client.multi(["a", ""]),
     ] {
