@@ -133,6 +133,15 @@ impl Cluster {
         owner.ok_or_else(|| failure(format!("nobody serves slot {slot}")))
     }
 
+    /// How many keys of a slot a node has.
+    ///
+    /// # Panics
+    ///
+    /// If the node does not answer.
+    pub fn keys_in(&self, node: usize, slot: u16) -> u32 {
+        must(self.node(node).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
+    }
+
     /// A name that no other test uses, and its slot, which this node serves.
     ///
     /// # Panics

@@ -2,15 +2,13 @@
 //! says.
 
 use leasehold::store::{Redis, Store};
-use leasehold_testkit::{
-    Cluster, LeastPrivilege, RedisServer, Subject, conformance, must, options_of,
-};
+use leasehold_testkit::{Cluster, LeastPrivilege, Subject, conformance, must, options_of};
+
+use crate::with_least_rights;
 
 /// A cluster, and its URL with limits that a busy machine does not reach.
 fn cluster() -> (Cluster, String) {
-    let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");
-    let options = RedisServer::options().user(&format!("both on >secret {rights}"));
-    let cluster = must(Cluster::start_with(&options, 0));
+    let cluster = must(Cluster::start_with(&with_least_rights(), 0));
     let url = format!("{}?timeout=20s", cluster.url_as("both", "secret"));
     (cluster, url)
 }

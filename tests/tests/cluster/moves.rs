@@ -67,14 +67,14 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
     let new = one.mutex(name("new")).ttl(LONG).acquire().await.unwrap();
     assert!(refusals(&cluster, 0, "ASK") > 0, "what is not there is asked for at the other node");
     // The counter of the slot is still at the first node, too.
-    assert_eq!((keys_in(&cluster, 0, slot), keys_in(&cluster, 1, slot)), (2, 1));
+    assert_eq!((cluster.keys_in(0, slot), cluster.keys_in(1, slot)), (2, 1));
     let brief = one.mutex(name("brief")).ttl(LONG).acquire().await.unwrap();
     assert!(brief.token() > new.token());
     brief.release().await.unwrap();
 
     // Who waits is served once its keys have moved.
     moving.move_keys().unwrap();
-    assert_eq!((keys_in(&cluster, 0, slot), keys_in(&cluster, 1, slot)), (0, 3));
+    assert_eq!((cluster.keys_in(0, slot), cluster.keys_in(1, slot)), (0, 3));
     for held in ["old", "new"] {
         assert!(two.mutex(name(held)).try_acquire().await.unwrap().is_none(), "{held}");
     }
@@ -143,7 +143,7 @@ async fn a_slot_moves_while_its_locks_are_held(options: &str, is_taken: bool) {
         assert!(client.mutex(guard.name()).try_acquire().await.unwrap().is_none());
         guard.release().await.unwrap();
     }
-    assert_eq!(keys_in(&cluster, 0, slot), 0);
+    assert_eq!(cluster.keys_in(0, slot), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,8 +154,4 @@ async fn e2_the_same_holds_with_the_plain_layout() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e2_the_same_holds_where_replicas_acknowledge() {
     a_slot_moves_while_its_locks_are_held("replicas=1", false).await;
-}
-
-fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
-    must(cluster.node(node).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
 }

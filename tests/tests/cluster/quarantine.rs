@@ -73,10 +73,6 @@ fn records(cluster: &Cluster, node: usize) -> usize {
     must::<Vec<Vec<u8>>, _>(find.arg("lh:%boot*").query(&mut connection)).len()
 }
 
-fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
-    must(cluster.node(node).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
-}
-
 /// After a node has forgotten everything: its holder goes on, nobody else is let in there, and the
 /// other nodes' names are granted as ever.
 async fn assert_only_its_names_wait(cluster: &Cluster, node: usize, held: &Guard, other: &Client) {
@@ -243,7 +239,7 @@ async fn e2_while_a_slot_moves_nothing_new_is_granted_and_nothing_is_in_its_way(
     let moving = must(cluster.begin_move(slot, 1));
     assert_quarantined(&ask(&other, &name("new")).await);
     must(renew(&held).await);
-    assert_eq!(keys_in(&cluster, 1, slot), 0, "no record is written where the slot moves to");
+    assert_eq!(cluster.keys_in(1, slot), 0, "no record is written where the slot moves to");
     must(moving.move_keys());
     assert_quarantined(&ask(&other, &name("new")).await);
     must(renew(&held).await);

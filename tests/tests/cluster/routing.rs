@@ -42,8 +42,7 @@ async fn e10_a_hash_tag_puts_locks_beside_the_data_they_protect() {
     for name in ["{user:7}", "{user:7}/cart", "orders/{user:7}/1"] {
         held.push(client.mutex(name).ttl(LONG).acquire().await.unwrap());
     }
-    let there =
-        || -> u32 { must(cluster.node(owner).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}"))) };
+    let there = || cluster.keys_in(owner, slot);
     assert_eq!(there(), 4, "the counter of the slot is there, too");
     for guard in held {
         guard.release().await.unwrap();

@@ -19,10 +19,6 @@ fn odd_names() -> Vec<String> {
     (0..NAMES).map(|_| must(odd.new_tree(&mut runner)).current()).collect()
 }
 
-fn keys_in(cluster: &Cluster, node: usize, slot: u16) -> u32 {
-    must(cluster.node(node).command(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_legal_name_is_asked_for_at_the_node_that_serves_its_whole_record() {
     let cluster = must(Cluster::start(0));
@@ -48,7 +44,7 @@ async fn a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
     let data = Data::connect(cluster.url()).await.unwrap();
     let stock = data.stock("shop");
     stock.restock("delivery", [("lamp", 5)]).await.unwrap();
-    assert!(keys_in(&cluster, from, slot) > 1, "or nothing can be half-way");
+    assert!(cluster.keys_in(from, slot) > 1, "or nothing can be half-way");
 
     let moving = cluster.begin_move(slot, to).unwrap();
     let port = cluster.node(to).port();
