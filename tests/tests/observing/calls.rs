@@ -32,22 +32,19 @@ async fn a_grant_counts_with_the_time_from_the_call_to_it() {
 }
 
 #[tokio::test]
-async fn a_try_that_finds_the_lock_taken_counts_as_busy() {
-    let scene = Scene::new().await;
-    let _taken = must(scene.other.mutex(&scene.name).acquire().await);
-    assert!(must(scene.client.mutex(&scene.name).try_acquire().await).is_none());
-    assert_eq!(ended(&scene, "busy"), 1.0);
-}
-
-#[tokio::test]
-async fn a_call_that_reaches_its_limit_counts_as_a_timeout_also_where_the_limit_is_zero() {
+async fn a_call_without_a_grant_counts_as_busy_as_a_timeout_or_as_an_error() {
     let scene = Scene::new().await;
     let _taken = must(scene.other.mutex(&scene.name).acquire().await);
     let lock = scene.client.mutex(&scene.name);
+    assert!(must(lock.try_acquire().await).is_none());
+    assert_eq!(ended(&scene, "busy"), 1.0);
     for limit in [WAITED, Duration::ZERO] {
         assert!(scene.subject.drive(lock.acquire_within(limit)).await.is_err());
     }
-    assert_eq!(ended(&scene, "timeout"), 2.0);
+    assert_eq!(ended(&scene, "timeout"), 2.0, "also where the limit is zero");
+    must(scene.client.clone().close().await);
+    assert!(lock.acquire().await.is_err());
+    assert_eq!(ended(&scene, "error"), 1.0);
 }
 
 #[tokio::test]
@@ -62,14 +59,6 @@ async fn a_call_that_is_dropped_counts_as_cancelled() {
     let recorded = scene.recorded();
     assert_eq!(recorded.number("leasehold_acquires_total{mode=exclusive,outcome=cancelled}"), 1.0);
     assert_eq!(recorded.number("leasehold_waiting{mode=exclusive}"), 0.0);
-}
-
-#[tokio::test]
-async fn a_call_that_fails_counts_as_an_error() {
-    let scene = Scene::new().await;
-    must(scene.client.clone().close().await);
-    assert!(scene.client.mutex(&scene.name).acquire().await.is_err());
-    assert_eq!(ended(&scene, "error"), 1.0);
 }
 
 #[tokio::test]
