@@ -32,8 +32,11 @@ fn guardian(holder: &Background) -> Pid {
     guardian
 }
 
+/// The last time a command, or its child that has its own file, noted that it was running, in
+/// nanoseconds since 1970.
 fn last_beat(place: &Place) -> u128 {
-    place.read("beats").lines().last().unwrap().parse().unwrap()
+    let files = ["beats", "child"].into_iter().filter(|file| place.path(file).exists());
+    files.map(|file| place.read(file).lines().last().unwrap().parse().unwrap()).max().unwrap()
 }
 
 pub(crate) fn next_holder(place: &Place) -> Background {

@@ -6,34 +6,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::descendants::assert_was_alone;
 use crate::harness::{Background, PROGRAM, Place, children, group_is_gone, is_gone, pid, until};
 
 /// Notes the time again and again, and ignores TERM. So does its child, in the same group.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
     beat() { while :; do date +%s%N >>$1; sleep 0.02; done; }
-    beat child & beat leader";
+    beat child & beat beats";
 
 /// A command that prints its process group and waits for its end.
 const PATIENT: &str = "echo $$; exec sleep 1000";
 
 fn group(running: &mut Background) -> Pid {
     pid(&running.line())
-}
-
-/// The last time a command noted that it was running, in nanoseconds since 1970.
-fn last_beat(place: &Place) -> u128 {
-    let beats = ["leader", "child"].map(|file| {
-        let text = place.read(file);
-        text.lines().last().unwrap_or_default().parse::<u128>().unwrap()
-    });
-    beats.into_iter().max().unwrap()
-}
-
-#[track_caller]
-fn assert_was_alone(place: &Place, mut next: Background) {
-    let entered: u128 = next.line().parse().unwrap();
-    assert!(last_beat(place) < entered, "the old command still ran when the next one began");
-    assert_eq!(next.end().code, Some(0));
 }
 
 on_each_store!(
@@ -54,7 +39,7 @@ on_each_store!(
 fn when_leasehold_is_killed_its_command_is_gone_before_the_next_one_begins(place: &Place) {
     let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], STUBBORN));
     let group = group(&mut holder);
-    until("both have begun", || place.path("leader").exists() && place.path("child").exists());
+    until("both have begun", || place.path("beats").exists() && place.path("child").exists());
     let next = place.waiter("x", &["-q"], "date +%s%N");
     holder.signal(Signal::KILL);
     assert_was_alone(place, next);
@@ -93,7 +78,7 @@ fn when_leaseholds_whole_group_is_killed_its_command_ends_too(place: &Place) {
 fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place) {
     let mut holder = Background::start(place.shell("x", &["--ttl", "4s"], STUBBORN));
     let group = group(&mut holder);
-    until("both have begun", || place.path("leader").exists() && place.path("child").exists());
+    until("both have begun", || place.path("beats").exists() && place.path("child").exists());
     holder.signal(Signal::STOP);
     assert_was_alone(place, Background::start(place.shell("x", &["-q"], "date +%s%N")));
     until("the group is gone", || group_is_gone(group));

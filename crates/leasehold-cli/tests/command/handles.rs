@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Place, ended};
 
-const MARK: &str = "lh1.";
+pub(crate) const MARK: &str = "lh1.";
 
 /// All files below a directory: the kind and the content of each.
 fn everything(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -63,15 +63,18 @@ impl Precious {
     }
 }
 
-fn encoded(json: &[u8]) -> String {
+pub(crate) fn encoded(json: &[u8]) -> String {
     format!("{MARK}{}", BASE64URL_NOPAD.encode(json))
+}
+
+pub(crate) fn decoded(handle: &str) -> Value {
+    let encoded = handle.trim_end().strip_prefix(MARK).unwrap();
+    serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
 }
 
 /// A handle of a lease, as JSON.
 fn sound(place: &Place) -> Value {
-    let taken = place.end(&["take", "a", "--for", "1h", "--log", "log"]);
-    let encoded = taken.stdout.trim_end().strip_prefix(MARK).unwrap();
-    serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
+    decoded(&place.end(&["take", "a", "--for", "1h", "--log", "log"]).stdout)
 }
 
 fn use_handle(place: &Place, handle: &str) {

@@ -4,12 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
+use crate::handles::{MARK, decoded, encoded};
 use crate::harness::{Background, PROGRAM, Place, ended, json, until};
-
-const MARK: &str = "lh1.";
 
 /// How many programs of each release wait in the queue, and how often each comes back.
 const EACH: usize = 16;
@@ -86,11 +84,6 @@ fn each_release_shows_and_revokes_what_the_other_holds(place: &Place) {
     }
 }
 
-fn decoded(handle: &str) -> Value {
-    let encoded = handle.trim_end().strip_prefix(MARK).unwrap();
-    serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
-}
-
 /// The names of all fields of a handle.
 fn shape(handle: &Value) -> Vec<String> {
     let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -115,7 +108,7 @@ fn a_handle_as_each_release_writes_it_gives_back_what_was_taken() {
         for field in ["name", "token"] {
             then["names"][0][field] = today["names"][0][field].clone();
         }
-        let handle = format!("{MARK}{}", BASE64URL_NOPAD.encode(then.to_string().as_bytes()));
+        let handle = encoded(then.to_string().as_bytes());
         place.end(&["give", &handle]).assert_ended(0);
         place.end(&["show", "a"]).assert_ended(1);
     }
