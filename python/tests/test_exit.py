@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
 import pytest
 
-from conftest import PATIENCE, Program, Redis, eventually, finished
+from conftest import PATIENCE, Program, Redis, finished
 from leasehold import Client
 
 BEGIN = """
@@ -139,13 +138,6 @@ def test_a_store_that_is_away_holds_the_exit_up_for_a_moment(own_redis: Redis, n
     with own_redis.paused():
         process.communicate("\n", timeout=PATIENCE)
     assert process.returncode == 0
-
-
-def test_a_killed_program_leaves_its_lease_to_the_ttl(redis: Redis, name: str) -> None:
-    text = BEGIN + "guard = client.lock(name, ttl=0.5).acquire()\nos.kill(os.getpid(), 9)\n"
-    assert finished(sys.executable, "-c", text, redis.url, name).returncode == -signal.SIGKILL
-    with Client(redis.url) as client:
-        eventually(lambda: client.lock(name).status().is_free)
 
 
 def test_importing_begins_nothing(program: Program) -> None:
