@@ -46,9 +46,10 @@ impl Drop for Bystanders {
 
 /// Starts a runaway under a lease, ends the lease, and checks that the next holder is alone.
 fn check(script_ends_by_itself: bool, end: impl Fn(&Background)) {
-    for count in [10, 200] {
+    // With many bystanders, only what forks fastest can get ahead of the looks.
+    for (count, pauses) in [(10, &PAUSES[..]), (200, &PAUSES[..1])] {
         let _bystanders = Bystanders::start(count);
-        for (pause, makes_groups) in PAUSES.into_iter().flat_map(|it| [(it, ""), (it, "1")]) {
+        for (pause, makes_groups) in pauses.iter().flat_map(|it| [(it, ""), (it, "1")]) {
             let place = Place::on_file();
             let rest = if script_ends_by_itself { "sleep 0.3" } else { "exec sleep 1000" };
             let script = format!("perl -e \"$RUNAWAY\" {pause} {makes_groups}; {rest}");
