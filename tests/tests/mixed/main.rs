@@ -117,15 +117,15 @@ async fn a_holder_that_is_killed_costs_its_lease_and_then_the_other_kind_is_let_
     for kind in Kind::FOREIGN {
         let fleet = Fleet::start().await;
         let Some(mut theirs) = fleet.contender(kind) else { continue };
-        theirs.ask(&format!("acquire {}", BRIEF.as_millis()), "acquired");
-        theirs.kill9();
-        must(must(fleet.client.mutex(NAME).acquire().await).release().await);
         let Some(mut ours) = fleet.contender(Kind::Ours) else { panic!("it is ours") };
         ours.ask("acquire 1000", "acquired");
-        let Some(mut theirs) = fleet.contender(kind) else { panic!("it was there") };
         theirs.tell("acquire 60000");
         ours.kill9();
         theirs.expect("acquired");
         assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
+        theirs.ask("release", "released");
+        theirs.ask(&format!("acquire {}", BRIEF.as_millis()), "acquired");
+        theirs.kill9();
+        must(must(fleet.client.mutex(NAME).acquire().await).release().await);
     }
 }
