@@ -26,7 +26,7 @@ PATIENCE = 300.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "how often the tests for leaks acquire and release in each way"
-    parser.addoption("--pairs", type=int, default=10_000, help=text)
+    parser.addoption("--pairs", type=int, default=4_000, help=text)
 
 
 class Redis:

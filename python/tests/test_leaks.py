@@ -45,7 +45,7 @@ def compare_tasks(work, *clients):
 def is_flat(grown):
     resident, blocks, descriptors, threads, of_server, clients, keys = grown
     # An allocator keeps some pages, and a client some connections; a leak grows each time.
-    is_small = resident < (4 << 20) + times * 64 and blocks < 1000 + times // 50
+    is_small = resident < (2 << 20) + times * 64 and blocks < 1000 + times // 50
     is_small = is_small and descriptors < 16 and threads < 4
     return is_small and of_server < (2 << 20) and clients < 16 and keys < 32
 """
@@ -129,7 +129,7 @@ compare(work)
 warnings.simplefilter("ignore", DeprecationWarning)
 numbers = iter(range(10 ** 9))
 def work(count):
-    for _ in range(count // 200):
+    for _ in range(count // 80):
         (reader, writer), name = os.pipe(), f"leak/{next(numbers)}"
         child = os.fork()
         if child == 0:

@@ -24,7 +24,7 @@ const INTERPRETERS: [&str; 6] =
 const PYRIGHT: &str = "pyright@1.1.414";
 
 /// How often the tests for leaks acquire and release in each way, and how often with `--long`.
-const PAIRS: &str = "10000";
+const PAIRS: &str = "4000";
 const LONG_PAIRS: &str = "100000";
 
 /// Prints the version of its interpreter, and fails if the package does not support it.
