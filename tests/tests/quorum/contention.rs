@@ -112,7 +112,7 @@ async fn h3_three_clients_that_race_for_five_nodes_get_on_and_never_hold_togethe
     for nodes in [3, 5] {
         let faults = Faults { delay: Duration::from_millis(3), ..Faults::default() };
         let race = Race::new(nodes, faults, nodes as u64).await;
-        let took = race.run(400, Duration::from_millis(2), 1).await;
+        let took = race.run(150, Duration::from_millis(2), 1).await;
         // The lock is never idle with a waiter for longer than a poll takes.
         race.history.take().check(Duration::from_secs(2));
         assert!(took < Duration::from_millis(250), "{nodes} nodes: a turn takes {took:?}");
@@ -131,14 +131,12 @@ async fn a_quorum_keeps_its_promises_while_the_network_does_not() {
         ..Faults::default()
     };
     for seed in 0..4 {
-        let began = std::time::Instant::now();
         let race = Race::new(if seed % 2 == 0 { 3 } else { 5 }, faults, seed).await;
         race.cuts.set(true);
         race.run(20, Duration::from_millis(900), seed).await;
         race.cuts.set(false);
         race.history.take().check(Duration::from_secs(20));
         race.networks.iter().for_each(Faulty::heal);
-        println!("seed {seed} {:?} {:?}", race.now(), began.elapsed());
         // By then, everything that was left behind has ended.
         race.subject.pass(Duration::from_secs(15)).await;
         race.run(20, Duration::from_millis(50), seed + 1).await;
