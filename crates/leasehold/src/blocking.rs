@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
+use tokio::task::yield_now;
 
 use crate::process::PerProcess;
 
@@ -43,7 +44,13 @@ pub fn wait<T, E: From<Error>>(call: impl Future<Output = Result<T, E>>) -> Resu
         let why = "a blocking call inside an async runtime would block it: use `.await` there";
         return Err(Error::from(InvalidInput::new("runtime", why)).into());
     }
-    runtime().map_err(Error::from)?.block_on(call)
+    runtime().map_err(Error::from)?.block_on(async {
+        // While nobody waited, a server may have closed a connection. The first turn reads that
+        // from the socket, and the second ends the connection.
+        yield_now().await;
+        yield_now().await;
+        call.await
+    })
 }
 
 fn runtime() -> Result<&'static Runtime, StoreError> {

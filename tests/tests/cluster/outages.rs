@@ -15,6 +15,7 @@ use leasehold_core::{Action, ClientId, HolderId, Keep, Operation, Reply};
 use leasehold_testkit::harness::{connect, renew, until};
 use leasehold_testkit::history::Violation;
 use leasehold_testkit::{Cluster, Contenders, Data, RedisServer, fresh_number, must, options_of};
+use tokio::time::timeout;
 
 use super::{
     LONG, PATIENCE, TTL, assert_nothing_denied, client, loss, queued, request, soon, three_alone,
@@ -258,6 +259,22 @@ async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
     cluster.cont(1).unwrap();
     let lock = client.mutex(hanging[0].name()).ttl(HANGING_TTL);
     assert!(soon(lock.acquire()).await.unwrap().token() > hanging[0].token());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_connects_and_lists_waits_for_no_node_that_hangs() {
+    let mut cluster = three_alone();
+    let (name, _) = cluster.fresh_name(0);
+    cluster.stop(1).unwrap();
+    // Opening a connection may take twice as long as this test.
+    let url = format!("{}?timeout=60s", url(&cluster));
+    let used = async {
+        let client = must(Client::connect(url).await);
+        let _guard = must(client.mutex(&name).acquire().await);
+        must(client.admin().list(name.as_str(), 1).await)
+    };
+    let listed = timeout(Duration::from_secs(30), used).await.expect("a node holds it up");
+    assert_eq!(listed, [name]);
 }
 
 /// While a slot moves, a lease in it may already be at the other node.

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use leasehold::blocking::wait;
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
-use leasehold::{Error, LockName, LossReason};
+use leasehold::{Client, Error, LockName, LossReason};
 use leasehold_core::{Action, Operation};
-use leasehold_testkit::{Data, RedisServer, options_of};
+use leasehold_testkit::{Data, RedisServer, must, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend_during};
 use crate::scene::{
@@ -224,4 +225,19 @@ async fn c16_without_the_right_to_let_keys_end_a_user_leaves_none() {
     drop(poor.close().await);
     let keys: Vec<String> = server.command("KEYS *").unwrap();
     assert_eq!(keys, ["lh:%token"]);
+}
+
+/// C5: between two calls of a thread, nobody reads the sockets.
+#[test]
+fn c5_a_thread_whose_idle_connections_were_closed_is_answered_by_its_next_call() {
+    let server = must(RedisServer::start());
+    let client = wait(Client::connect(server.url())).unwrap();
+    let mut other = must(server.connection());
+    let name: LockName = NAME.parse().unwrap();
+    for _ in 0..3 {
+        must(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").exec(&mut other));
+        // The server closes them before it reads the next command.
+        must(redis::cmd("PING").exec(&mut other));
+        wait(client.admin().inspect(&name)).unwrap();
+    }
 }

@@ -1,23 +1,29 @@
 //! The checks of a server that connecting and an examination share: whether the server can be used,
 //! and which of its settings weaken a promise.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{StoreError, StoreErrorKind};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::clocks::{OF_THIS_MACHINE, ServerClock, compare};
 use super::connection::info::{Follower, Info};
 use super::connection::{Connection, error};
+use super::durability::Server;
 use super::options::{Address, RedisOptions, Servers};
-use super::topology::Topology;
+use super::topology::{Opening, Topology};
 use crate::store::finding::{Finding, Level, Topic};
 
 /// The pauses before a server that has closed the connection is checked again, in ms. The
 /// usual pause before a failed server is dialled again applies as well. A server that closes every
 /// connection immediately, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [u64; 4] = [50, 100, 200, 400];
+
+/// The time that the other nodes of a cluster have for answering, once one has: 500 ms.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The oldest usable version, because of `redis.acl_check_cmd`, ACLs in scripts and sharded
 /// messages.
@@ -100,13 +106,8 @@ async fn check_once(
     topology: &Topology,
     settings: &RedisOptions,
 ) -> Result<ConnectCheck, StoreError> {
-    let primaries = topology.primaries().await?.into_iter();
-    let (there, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
-    // In a cluster, the nodes that answer serve their slots, even while other nodes do not.
-    let checked = if there.is_empty() { missing } else { there };
     let mut found = ConnectCheck::default();
-    for server in checked {
-        let server = server?;
+    for server in there(topology.primaries().await?).await? {
         let report = Report::of(&server, settings).await?;
         found.followers.extend(report.followers().into_iter().map(|follower| follower.address));
         if let Some(incompatible) = report.incompatible {
@@ -120,6 +121,26 @@ async fn check_once(
         found.warnings.extend(server.check_durability(&slots).await?);
     }
     Ok(found)
+}
+
+/// The servers that answer. In a cluster, they serve their slots, even while others do not.
+async fn there(primaries: Vec<Opening<'_>>) -> Result<Vec<Arc<Server>>, StoreError> {
+    let mut opening: FuturesUnordered<_> = primaries.into_iter().collect();
+    let (mut there, mut missing, mut until) = (Vec::new(), None, None);
+    loop {
+        let next = match until {
+            None => opening.next().await,
+            Some(until) => timeout_at(until, opening.next()).await.ok().flatten(),
+        };
+        match next {
+            Some(Ok(server)) => {
+                there.push(server);
+                until.get_or_insert_with(|| Instant::now() + GRACE);
+            }
+            Some(Err(error)) => missing = Some(error),
+            None => return missing.filter(|_| there.is_empty()).map_or(Ok(there), Err),
+        }
+    }
 }
 
 /// Why a server cannot be used.

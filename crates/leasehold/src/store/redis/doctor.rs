@@ -72,7 +72,7 @@ pub(crate) async fn examine(settings: RedisOptions) -> Result<Vec<Finding>, Erro
     let stores = if nodes.is_empty() { slice::from_ref(&settings) } else { &nodes };
     let primaries = stores.iter().map(async |store| {
         let topology = Topology::new(store, None, None)?;
-        Ok::<_, Error>(topology.primaries().await?)
+        Ok::<_, Error>(join_all(topology.primaries().await?).await)
     });
     let mut asked = Vec::new();
     for servers in join_all(primaries).await {

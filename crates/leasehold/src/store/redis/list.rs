@@ -1,21 +1,20 @@
 //! Lists the names on a server, with SCAN in small steps and never with KEYS.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use leasehold_core::{Answer, Now, Page, Reply, StoreError, StoreErrorKind};
 use redis::{FromRedisValue, Value};
 
 use super::connection::error;
-use super::durability::Server;
 use super::layout::{Layout, reply};
+use super::topology::Opening;
 
 /// A page: the held or awaited names among the next keys that are scanned. `after` says where the
 /// previous page ended: the number of the server among the primaries, and the cursor there.
 ///
 /// Cost: a round trip, and another one if there are keys of locks among them.
 pub(crate) async fn page(
-    primaries: Vec<Result<Arc<Server>, StoreError>>,
+    primaries: Vec<Opening<'_>>,
     layout: &dyn Layout,
     prefix: &str,
     after: Option<&str>,
@@ -30,7 +29,7 @@ pub(crate) async fn page(
     let Some(server) = primaries.into_iter().nth(index) else {
         return Ok(Answer::new(Now { lease_us: 0, token_us: 0 }, Reply::Page(Page::default())));
     };
-    let server = server?;
+    let server = server.await?;
     let unexpected = |command| error::unexpected_reply(server.server(), command);
     let mut ask = redis::pipe();
     ask.cmd("SCAN").arg(cursor).arg("MATCH").arg(layout.pattern(prefix)).arg("COUNT").arg(keys);

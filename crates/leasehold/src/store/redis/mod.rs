@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, End, Grant, Keep, LockName, Operation, Refusal, Reply,
@@ -356,7 +357,11 @@ impl Store for Redis {
     }
 
     fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
-        Some(Box::pin(async { drop(self.topology.primaries().await) }))
+        Some(Box::pin(async {
+            if let Ok(primaries) = self.topology.primaries().await {
+                join_all(primaries).await;
+            }
+        }))
     }
 
     fn shard(&self, name: &LockName) -> u64 {
@@ -396,7 +401,7 @@ impl Store for Redis {
             let mut is_any = false;
             self.topology.refresh().await?;
             for server in self.topology.primaries().await? {
-                let server = server?;
+                let server = server.await?;
                 let slots = self.topology.slots_of(server.address());
                 is_any |= server.end_quarantine(&slots).await?;
             }

@@ -7,9 +7,11 @@ mod sentinel;
 
 use std::sync::{Arc, Weak};
 
+use futures_util::FutureExt;
 use leasehold_core::{InvalidInput, StoreError};
 
 use self::cluster::Cluster;
+pub(crate) use self::pool::Opening;
 use self::pool::{Opened, Pool};
 use self::sentinel::Sentinel;
 use self::sentinel::discovery::Discovery;
@@ -101,12 +103,12 @@ impl Topology {
         }
     }
 
-    /// All primaries, or why one cannot be reached.
-    pub(crate) async fn primaries(&self) -> Result<Vec<Opened>, StoreError> {
+    /// All primaries, whose connections are being opened.
+    pub(crate) async fn primaries(&self) -> Result<Vec<Opening<'_>>, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.primaries().await,
-            Self::Standalone(address, pool) => Ok(vec![pool.to(address).await]),
-            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await]),
+            Self::Standalone(address, pool) => Ok(vec![pool.to(address).boxed()]),
+            Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().boxed()]),
         }
     }
 

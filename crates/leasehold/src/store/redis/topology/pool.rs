@@ -48,6 +48,9 @@ impl Open for ServerDialer {
 /// A server, or why it cannot be reached.
 pub(crate) type Opened = Result<Arc<Server>, StoreError>;
 
+/// A server to which a connection is being opened. The attempt goes on if this is dropped.
+pub(crate) type Opening<'a> = BoxFuture<'a, Opened>;
+
 type SharedAttempt = Shared<BoxFuture<'static, Opened>>;
 
 #[derive(Debug)]

@@ -16,12 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, select_ok};
+use futures_util::FutureExt;
+use futures_util::future::select_ok;
 use leasehold_core::StoreError;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::slots::Map;
-use super::pool::{Opened, Pool};
+use super::pool::{Opening, Pool};
 use crate::failures::is_out_of_reach;
 use crate::mutex::Mutex;
 use crate::store::redis::connection::Failure;
@@ -175,22 +176,23 @@ impl Cluster {
     async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
         let node = hop.node.clone();
         let mut opening = pin!(self.pool.to(&node));
-        if let Ok(server) = timeout(self.pool.opener.dialer.timeout, &mut opening).await {
-            return server.map(Some);
+        loop {
+            if let Ok(server) = timeout(self.pool.opener.dialer.timeout, &mut opening).await {
+                return server.map(Some);
+            }
+            self.ask_others(&node).await;
+            let primary = self.primary(slot).await?;
+            if primary != node && !hop.asking {
+                *hop = Hop { node: primary, asking: false };
+                return Ok(None);
+            }
         }
-        self.ask_others(&node).await;
-        let primary = self.primary(slot).await?;
-        if primary == node || hop.asking {
-            return opening.await.map(Some);
-        }
-        *hop = Hop { node: primary, asking: false };
-        Ok(None)
     }
 
-    /// All primaries, each with its connection or the reason why it cannot be reached.
-    pub(crate) async fn primaries(&self) -> Result<Vec<Opened>, StoreError> {
+    /// All primaries, whose connections are being opened.
+    pub(crate) async fn primaries(&self) -> Result<Vec<Opening<'_>>, StoreError> {
         let map = self.map().await?;
-        Ok(join_all(map.primaries().into_iter().map(|node| self.pool.to(node))).await)
+        Ok(map.primaries().into_iter().map(|node| self.pool.to(node).boxed()).collect())
     }
 
     /// The primary that serves a key.
