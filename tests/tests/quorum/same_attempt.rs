@@ -1,5 +1,4 @@
-//! One attempt that is sent twice: by the first caller of a line that is not polled, and by the
-//! caller that took its place. And an attempt that some node has yet to end.
+//! One attempt that is sent twice, and an attempt that some node has yet to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -58,7 +58,7 @@ use crate::process::MadeIn;
 
 /// A Redis or Valkey primary, the primary that sentinels name, or a cluster.
 ///
-/// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
+/// Every operation is one command or one script, so it is atomic; leases end by the server's clock.
 /// Grants live in the server's memory. Its append-only file decides how many of them a crash
 /// forgets, and [`Store::warnings`] reports the settings that were found.
 ///

@@ -43,7 +43,7 @@ const LAYOUTS: [(&str, LayoutName); 4] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutName {
-    /// A hash with a queue, tokens and all features of leasehold.
+    /// A string for a held lock, a queue for its waiters, and all features of leasehold.
     #[default]
     Native,
     /// The string of the Redis documentation, shared with programs in other languages.

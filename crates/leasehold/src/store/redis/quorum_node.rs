@@ -49,8 +49,8 @@ impl QuorumNodes {
     pub(crate) fn of(settings: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
-        // All clients number the nodes in the same way, whatever the order of the options: the
-        // number says at which nodes a release is published.
+        // All clients number the nodes in the same way, whatever the order of the options: they
+        // ask the same nodes for the messages of a name.
         let mut addresses = addresses.clone();
         addresses.sort();
         let list = NodeList::of(addresses.iter().map(ToString::to_string));

@@ -1,4 +1,4 @@
-//! The holders of a lock of Redisson, from the reply of inspect.lua.
+//! The holders of a lock of Redisson, from the reply of look.lua.
 
 use leasehold_core::{Answer, ForeignHolder, Mode, Now, Reply, Status, StoreError};
 use redis::{FromRedisValue, Value};
