@@ -49,7 +49,7 @@ impl Options {
                 Ok(Self::Postgres(Box::new(PostgresOptions::read(url, environment)?)))
             }
             #[cfg(feature = "redis")]
-            scheme if Redis::is_named_by(scheme) => {
+            scheme if feature_of(scheme) == Some("redis") => {
                 Ok(Self::Redis(Box::new(RedisOptions::read(url, environment)?)))
             }
             _ => Err(unknown(url)),

@@ -14,7 +14,6 @@ const PASSWORD: &str = "LEASEHOLD_PASSWORD";
 /// A URL of servers.
 #[derive(Debug)]
 pub(crate) struct Url<'a> {
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "PostgreSQL has one"))]
     pub(crate) scheme: &'a str,
     pub(crate) login: Login,
     pub(crate) hosts: &'a str,
@@ -37,6 +36,11 @@ impl<'a> Url<'a> {
         let (login, hosts) = split_login(authority)?;
         Ok(Self { scheme, login, hosts, path, query: Query::read(query)? })
     }
+}
+
+/// The error for a URL that is not of the store, whose URLs have these forms.
+pub(crate) fn unknown(scheme: &str, forms: &str) -> InvalidInput {
+    invalid(format!("the store URL begins with {scheme:?}: use {forms}"))
 }
 
 /// Reads the servers, each of which must occur once.

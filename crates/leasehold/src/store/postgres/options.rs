@@ -127,7 +127,10 @@ impl PostgresOptions {
         environment: Option<Environment<'_>>,
     ) -> Result<Self, InvalidInput> {
         let example = "postgres://USER@HOST/DATABASE";
-        let Url { login, hosts, path, mut query, .. } = Url::read(url, example)?;
+        let Url { scheme, login, hosts, path, mut query } = Url::read(url, example)?;
+        if !["postgres", "postgresql"].contains(&scheme) {
+            return Err(url::unknown(scheme, example));
+        }
         let number = |text: &str| text.parse().map_err(|_| invalid("it is not a number"));
         let mut read = Self {
             servers: url::servers(hosts, DEFAULT_PORT)?,
@@ -287,6 +290,7 @@ mod tests {
     fn each_wrong_part_is_named() {
         for (url, part) in [
             ("postgres:h", "`://`"),
+            ("redis://u@h", "\"redis\""),
             ("postgres://u@", "no host"),
             ("postgres://h", "no user"),
             ("postgres://u@h:0", "the port"),

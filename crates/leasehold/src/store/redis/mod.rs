@@ -197,11 +197,6 @@ impl Redis {
         }
     }
 
-    /// Whether a URL with this scheme is for a Redis store, even if the scheme is not supported.
-    pub(crate) fn is_named_by(scheme: &str) -> bool {
-        ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
-    }
-
     /// The topology of the store; an error in a forked child, whose connections are shared with the
     /// parent.
     pub(crate) fn topology(&self) -> Result<&Topology, StoreError> {

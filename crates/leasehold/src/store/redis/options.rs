@@ -32,6 +32,10 @@ const MAX_PREFIX_BYTES: usize = 64;
 /// usual ttl. A healthy server answers within one try.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How the URL of a Redis store begins.
+const FORMS: &str = "redis://, rediss:// (TLS), redis+unix://, redis+sentinel://, \
+                     redis+cluster:// or redis+quorum://";
+
 const LAYOUTS: [(&str, LayoutName); 4] = [
     ("native", LayoutName::Native),
     ("plain", LayoutName::Plain),
@@ -133,7 +137,7 @@ impl Servers {
                 let sentinels = url::servers(hosts, DEFAULT_SENTINEL_PORT)?;
                 Ok((Self::Sentinel { sentinels, service: decode("service", service)? }, database))
             }
-            _ => Err(unknown_scheme(scheme)),
+            _ => Err(url::unknown(scheme, FORMS)),
         }
     }
 
@@ -246,7 +250,7 @@ impl RedisOptions {
         let tls = match base {
             "redis" | "valkey" => false,
             "rediss" | "valkeys" if kind != "unix" => true,
-            _ => return Err(unknown_scheme(url.scheme)),
+            _ => return Err(url::unknown(url.scheme, FORMS)),
         };
         let (servers, database) = Servers::read(&url, kind)?;
         let user = |user: &str| match kind {
@@ -419,13 +423,6 @@ impl RedisOptions {
         };
         if is_taken_over && self.quarantine().is_none() { OFFSET } else { Duration::ZERO }
     }
-}
-
-fn unknown_scheme(scheme: &str) -> InvalidInput {
-    invalid(format!(
-        "the store URL begins with {scheme:?}: use redis://, rediss:// (TLS), redis+unix://, \
-         redis+sentinel://, redis+cluster:// or redis+quorum://"
-    ))
 }
 
 #[cfg(test)]
