@@ -128,11 +128,11 @@ mod tests {
         let remote = |url: &str| StoreUrl::from(url).remote().map(|url| url.0);
         assert_eq!(
             remote("rediss://u:***@h/2?ca=/etc/x&cert=/etc/c&key=/etc/k&prefix=a:").as_deref(),
-            Some("rediss://h:6379/2?prefix=a:")
+            Some("rediss://h/2?prefix=a:")
         );
         assert_eq!(
             remote("postgresql://app:***@db/shop?sslcert=/etc/c&sslkey=/etc/k&schema=a").as_deref(),
-            Some("postgres://app@db:5432/shop?schema=a")
+            Some("postgresql://app@db/shop?schema=a")
         );
         for url in [
             "file:/a",

@@ -117,9 +117,13 @@ pub fn place(url: &str) -> Option<Place> {
         }
         Options::Memory => Place { id: url.to_owned(), remote: None },
         #[cfg(feature = "postgres")]
-        Options::Postgres(options) => options.place(),
+        Options::Postgres(options) => {
+            Place::on_servers(url, &options.servers, &options.selection())
+        }
         #[cfg(feature = "redis")]
-        Options::Redis(options) => options.place(),
+        Options::Redis(options) => {
+            Place::on_servers(url, options.servers.addresses(), &options.selection())
+        }
     })
 }
 

@@ -73,7 +73,11 @@ pub(crate) fn server(text: &str, default_port: u16) -> Result<Server, InvalidInp
     // The message does not show the text: it may be a password whose `@` is missing.
     let no_port = "the port in the store URL is not 1 to 65535: write HOST:PORT, with \
                    USER:PASSWORD@ before the host if it has users";
-    Ok(Server { host: decode("host", host)?, port: port.ok_or_else(|| invalid(no_port))? })
+    let mut host = decode("host", host)?;
+    if !host.starts_with('/') {
+        host.make_ascii_lowercase();
+    }
+    Ok(Server { host, port: port.ok_or_else(|| invalid(no_port))? })
 }
 
 /// Decodes `%2F` and other escapes.
@@ -163,49 +167,40 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
 }
 
 impl Place {
-    /// The place of servers, by a database with this role. `options` select the locks.
-    pub(crate) fn on_servers(
-        scheme: &str,
-        role: Option<&Secret>,
-        servers: &[Server],
-        path: &[&str],
-        options: &[(&str, Option<&str>)],
-    ) -> Self {
-        let mut servers = servers.to_vec();
-        for server in servers.iter_mut().filter(|server| !server.is_socket()) {
-            server.host.make_ascii_lowercase();
-        }
-        servers.sort();
-        let mut rest = path.iter().map(|part| encode(part)).collect::<Vec<_>>().join("/");
-        for (name, value) in options.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-            let link = if rest.contains('?') { '&' } else { '?' };
-            rest.push_str(&format!("{link}{name}={}", encode(value)));
-        }
-        let role = role.map(|role| format!("{}@", encode(role.reveal()))).unwrap_or_default();
+    /// The place that a valid URL names on these servers. `selection` says what selects the locks
+    /// there.
+    pub(crate) fn on_servers(url: &str, servers: &[Server], selection: &str) -> Self {
+        let address = |Server { host, port }: &Server| match &**host {
+            "localhost" | "::1" => format!("127.0.0.1:{port}"),
+            host => format!("{host}:{port}"),
+        };
+        let mut addresses: Vec<_> = servers.iter().map(address).collect();
+        addresses.sort();
         let has_hosts = !servers.iter().any(Server::is_socket);
-        let remote = has_hosts.then(|| format!("{scheme}://{role}{}/{rest}", joined(&servers)));
-        let is_here = |server: &&mut Server| ["localhost", "::1"].contains(&&*server.host);
-        for server in servers.iter_mut().filter(is_here) {
-            server.host = "127.0.0.1".to_owned();
-        }
-        Self { id: format!("{scheme} {servers:?} {rest}"), remote }
+        let remote = has_hosts.then(|| remote(url)).flatten();
+        Self { id: format!("{addresses:?} {selection}"), remote }
     }
+}
+
+/// A valid URL without its password, and with those of its options that select the locks. A role
+/// of PostgreSQL may select them, too.
+fn remote(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (login, place) = place.split_once('@').unwrap_or(("", place));
+    let role = login.split(':').next().filter(|_| scheme.starts_with("postgres"));
+    let role = role.filter(|role| !role.is_empty()).map(|role| format!("{role}@"));
+    let is_kept = |option: &&str| {
+        ["layout=", "prefix=", "schema="].iter().any(|kept| option.starts_with(kept))
+    };
+    let options: Vec<_> = query.split('&').filter(is_kept).collect();
+    let link = if options.is_empty() { "" } else { "?" };
+    Some(format!("{scheme}://{}{place}{link}{}", role.unwrap_or_default(), options.join("&")))
 }
 
 /// The addresses of servers, separated by commas.
 pub(crate) fn joined(servers: &[Server]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// Writes what [`decode`] reads.
-fn encode(text: &str) -> String {
-    let each = text.bytes().map(|byte| match byte {
-        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b':' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    });
-    each.collect()
 }
 
 /// Takes a missing password from the environment.

@@ -7,7 +7,7 @@ use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
 use crate::store::options::{self, CONNECT_TIMEOUT, Quarantine, Server, text, word};
-use crate::store::place::{Environment, Place, invalid, of_process};
+use crate::store::place::{Environment, invalid, of_process};
 use crate::store::secret::{Login, Secret};
 use crate::store::tls::{self, Tls, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
@@ -155,12 +155,11 @@ impl PostgresOptions {
         Ok(read)
     }
 
-    /// The place of the locks.
-    pub(crate) fn place(&self) -> Place {
-        let role = self.login.user.as_ref();
-        let database = self.database.as_deref().or(role.map(Secret::reveal)).unwrap_or_default();
-        let schema = (self.schema != SCHEMA).then_some(self.schema.as_str());
-        Place::on_servers("postgres", role, &self.servers, &[database], &[("schema", schema)])
+    /// What selects the locks on the servers.
+    pub(crate) fn selection(&self) -> String {
+        let role = self.login.user.as_ref().map(Secret::reveal);
+        let database = self.database.as_deref().or(role).unwrap_or_default();
+        format!("postgres {} {database}", self.schema)
     }
 
     /// Refuses values that are out of range or exclude each other.
@@ -274,10 +273,7 @@ mod tests {
 
     #[test]
     fn tls_is_full_unless_nothing_leaves_the_machine() {
-        let mode = |url: &str| {
-            let options = parse(url).unwrap();
-            options.mode_for(&options.servers[0])
-        };
+        let mode = |url: &str| parse(url).map(|it| it.mode_for(&it.servers[0])).unwrap();
         assert_eq!(mode("postgres://u@db.example"), SslMode::VerifyFull);
         for local in ["127.0.0.1", "localhost", "[::1]", "%2Frun"] {
             assert_eq!(mode(&format!("postgres://u@{local}")), SslMode::Disable, "{local}");

@@ -11,7 +11,7 @@ use leasehold_core::text::parse_duration;
 
 pub(crate) use crate::store::options::Server as Address;
 use crate::store::options::{self, CONNECT_TIMEOUT, OFFSET, Quarantine, text, word};
-use crate::store::place::{Environment, Place, invalid, of_process};
+use crate::store::place::{Environment, invalid, of_process};
 use crate::store::secret::Login;
 use crate::store::tls::{self, TlsConfig, TlsFiles};
 use crate::store::url::{self, Url, decode};
@@ -84,17 +84,6 @@ pub enum Replicas {
     None,
 }
 
-impl Replicas {
-    fn read(text: &str) -> Result<Self, InvalidInput> {
-        Ok(match text {
-            "all" => Self::All,
-            "none" => Self::None,
-            // None of them is in the range.
-            number => Self::AtLeast(number.parse().unwrap_or(0)),
-        })
-    }
-}
-
 /// The servers of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
@@ -141,7 +130,7 @@ impl Servers {
         }
     }
 
-    fn addresses(&self) -> &[Address] {
+    pub(crate) fn addresses(&self) -> &[Address] {
         match self {
             Self::Cluster(servers) | Self::Quorum(servers) => servers,
             Self::Sentinel { sentinels, .. } => sentinels,
@@ -257,6 +246,14 @@ impl RedisOptions {
             "sentinel" => Ok(user.into()),
             _ => Err(invalid("it is for sentinels: begin the URL with redis+sentinel://")),
         };
+        let replicas = |text: &str| {
+            Ok(match text {
+                "all" => Replicas::All,
+                "none" => Replicas::None,
+                // No other word is a number in the range.
+                number => Replicas::AtLeast(number.parse().unwrap_or(0)),
+            })
+        };
         let no_number = |_| invalid("the database in the store URL, after the `/`, is no number");
         let Url { login, mut query, .. } = url;
         let mut read = Self {
@@ -272,7 +269,7 @@ impl RedisOptions {
             key: query.take("key", text)?,
             layout: query.take("layout", word(&LAYOUTS))?.unwrap_or_default(),
             sentinel_login: Login { user: query.take("sentinel_user", user)?, password: None },
-            replicas: query.take("replicas", Replicas::read)?.unwrap_or_default(),
+            replicas: query.take("replicas", replicas)?.unwrap_or_default(),
             quarantine: query.take("quarantine", Quarantine::read)?.unwrap_or_default(),
         };
         query.end()?;
@@ -286,21 +283,16 @@ impl RedisOptions {
         Ok(read)
     }
 
-    /// The place of the locks.
-    pub(crate) fn place(&self) -> Place {
-        let number = self.database.to_string();
-        let database = if self.database == 0 { "" } else { &number };
-        let (kind, path) = match &self.servers {
-            Servers::Cluster(_) => ("+cluster", vec![]),
-            Servers::Quorum(_) => ("+quorum", vec![database]),
-            Servers::Sentinel { service, .. } => ("+sentinel", vec![service.as_str(), database]),
-            Servers::Standalone(_) => ("", vec![database]),
+    /// What selects the locks on the servers.
+    pub(crate) fn selection(&self) -> String {
+        let Self { tls, database, layout, .. } = self;
+        let kind = match &self.servers {
+            Servers::Cluster(_) => "cluster",
+            Servers::Quorum(_) => "quorum",
+            Servers::Sentinel { service, .. } => &format!("service {service:?}"),
+            Servers::Standalone(_) => "redis",
         };
-        let scheme = format!("{}{kind}", if self.tls { "rediss" } else { "redis" });
-        let shared = LAYOUTS.iter().find(|(_, it)| it.is_shared() && *it == self.layout);
-        let options =
-            [("layout", shared.map(|(name, _)| *name)), ("prefix", self.prefix.as_deref())];
-        Place::on_servers(&scheme, None, self.servers.addresses(), &path, &options)
+        format!("{kind} {tls} {database} {layout:?} {}", self.lock_prefix())
     }
 
     /// The files of TLS, each with the name of its option.
