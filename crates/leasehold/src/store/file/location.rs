@@ -66,6 +66,13 @@ pub(crate) struct Location {
 impl Location {
     /// Checks a path before anything is created.
     pub(crate) fn check(path: &Path) -> Result<Self, Error> {
+        Self::check_on(network_file_system, path)
+    }
+
+    fn check_on(
+        network: impl Fn(&Path) -> io::Result<Option<&'static str>>,
+        path: &Path,
+    ) -> Result<Self, Error> {
         let shown = path.display();
         let name = file_name(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -87,7 +94,7 @@ impl Location {
             let why = format!("file:{shown} is no regular file: name another, as in file:locks.db");
             return Err(invalid(why).into());
         }
-        if let Some(kind) = location.io(network_file_system(&directory))? {
+        if let Some(kind) = location.io(network(location.directory()))? {
             // Locks and shared memory do not reach across machines, although they seem to on most
             // network file systems.
             let what = format!(
@@ -282,6 +289,19 @@ mod tests {
         fs::write(&real, "").unwrap();
         let (real, link) = (Location::check(&real).unwrap(), Location::check(&link).unwrap());
         assert_eq!((real.database, real.side), (link.database, link.side));
+    }
+
+    #[test]
+    fn a_link_to_a_network_file_system_is_refused_and_a_link_on_one_is_not() {
+        let [here, there] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let network = |at: &Path| Ok((at == fs::canonicalize(&there).unwrap()).then_some("NFS"));
+        for (from, to, is_refused) in [(&here, &there, true), (&there, &here, false)] {
+            let [link, database] = [from.path().join("link.db"), to.path().join("locks.db")];
+            fs::write(&database, "").unwrap();
+            std::os::unix::fs::symlink(&database, &link).unwrap();
+            let checked = Location::check_on(network, &link).map_err(|error| error.to_string());
+            assert_eq!(checked.is_err_and(|error| error.contains(" is on NFS")), is_refused);
+        }
     }
 
     #[cfg(target_os = "linux")]
