@@ -89,7 +89,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold-cli/src",
         &[
-            "moment process store_url terminal user",
+            "moment process stderr store_url terminal user",
             "signals watch",
             "report secrets",
             "runtime store_choice table",

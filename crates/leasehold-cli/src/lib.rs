@@ -20,6 +20,7 @@ mod report;
 mod runtime;
 mod secrets;
 mod signals;
+mod stderr;
 mod store_choice;
 mod store_url;
 mod table;
@@ -50,10 +51,12 @@ pub fn main() -> ExitCode {
     };
     let exit = outcome.unwrap_or_else(|failure| {
         verbosity.failure(&failure);
+        stderr::finish();
         if let Some(death) = failure.death() {
             death.die();
         }
         failure.exit
     });
+    stderr::finish();
     ExitCode::from(exit)
 }

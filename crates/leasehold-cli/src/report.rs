@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::signals::Death;
+use crate::stderr;
 
 /// The answer is no: `show` of a free lock, `revoke` of a token that holds nothing.
 pub(crate) const NO: u8 = 1;
@@ -131,9 +132,7 @@ impl Verbosity {
     /// Prints an error, even with `--quiet`: with only the exit code, nobody would notice a failed
     /// nightly job in time.
     pub(crate) fn error(self, message: impl Display) {
-        // A stderr that cannot be written to is no reason to stop supervising the command.
-        let line = format!("leasehold: {}\n", escaped(&message.to_string()));
-        let _unheard = std::io::stderr().write_all(line.as_bytes());
+        stderr::write(format!("leasehold: {}\n", escaped(&message.to_string())));
     }
 
     /// Prints something that the user should know and that is no error.

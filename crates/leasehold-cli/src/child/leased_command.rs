@@ -165,10 +165,10 @@ impl<'a> LeasedCommand<'a> {
             (OnLost::Term, None, None) => "the command is being ended",
         };
         let (token, cause) = (self.guard.token(), self.why_not_renewed(reason));
-        self.error(format_args!("lost the lease with token {token}: {reason}; {what}{cause}"));
         self.watch.asked(CLOCK.now());
         self.link.wake();
         self.link.order(Order::Lost).await;
+        self.error(format_args!("lost the lease with token {token}: {reason}; {what}{cause}"));
     }
 
     async fn note(&mut self, report: Report) {

@@ -2,7 +2,7 @@
 //! printed when the reason is known, when it changes, and once a minute.
 
 use std::convert::Infallible;
-use std::io::{IsTerminal as _, Write as _, stderr};
+use std::io::{IsTerminal as _, stderr};
 use std::time::{Duration, Instant};
 
 use leasehold::LockName;
@@ -176,14 +176,14 @@ impl DrawnLine {
         let room = columns(stderr()).saturating_sub("leasehold: ".len() + 1);
         let text = escaped(text);
         let shown: String = text.chars().take(room).collect();
-        let _unseen = write!(stderr(), "\r\x1b[Kleasehold: {shown}");
+        crate::stderr::write(format!("\r\x1b[Kleasehold: {shown}"));
         self.is_drawn = true;
         shown.len() == text.len()
     }
 
     fn erase(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
-            let _unseen = write!(stderr(), "\r\x1b[K");
+            crate::stderr::write("\r\x1b[K".to_owned());
         }
     }
 }

@@ -1,6 +1,11 @@
 //! What `-q` silences, and what it does not: nobody checks the exit code of a nightly job.
 
-use crate::harness::{Place, ended, until};
+use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::thread;
+
+use rustix::io::ioctl_fionbio;
+
+use crate::harness::{Background, Place, ended, until};
 
 on_each_store!(
     a_lease_that_is_lost_is_told_of_also_quietly,
@@ -35,6 +40,43 @@ fn a_command_that_outlives_its_ttl_is_told_once_that_a_restart_forgets_its_lock(
         holder.close_stdin();
         holder.end().assert_silent(0);
     }
+}
+
+/// A pipe without room.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = io::pipe().unwrap();
+    ioctl_fionbio(&writer, true).unwrap();
+    while writer.write(&[b'\n'; 4096]).is_ok() {}
+    ioctl_fionbio(&writer, false).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_delays_no_renewal_and_gets_its_lines_when_somebody_does() {
+    let place = Place::on_redis();
+    let is_long = || place.show("x")["holders"][0]["held_seconds"].as_f64() > Some(5.0);
+    for options in [&["--ttl", "2s"][..], &["--ttl", "2s", "-v"]] {
+        let (mut reader, writer) = full_pipe();
+        let mut command = place.shell("x", options, "echo held; cat");
+        command.stderr(writer);
+        let mut holder = Background::fed(command);
+        assert_eq!(holder.line(), "held");
+        until("it was renewed", is_long);
+        let reading = thread::spawn(move || io::read_to_string(&mut reader).unwrap());
+        holder.close_stdin();
+        holder.end().assert_silent(0);
+        let told = reading.join().unwrap();
+        assert!(told.contains("a restart forgets"), "{}", told.trim_start());
+    }
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_keeps_no_command_from_ending() {
+    let place = Place::on_file();
+    let (_reader, writer) = full_pipe();
+    let mut command = place.leasehold(&["run", "x", "-v", "--", "sh", "-c", "exit 7"]);
+    command.stderr(writer);
+    Background::start(command).end().assert_silent(7);
 }
 
 fn a_lease_that_is_lost_is_told_of_also_quietly(place: &Place) {
