@@ -34,29 +34,25 @@ use std::process::ExitCode;
 use crate::args::parse;
 use crate::child::guardian;
 use crate::commands::completions;
-use crate::report::Verbosity;
+use crate::report::{Failure, Verbosity};
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mode = arguments.get(1).and_then(|mode| mode.to_str());
     let (verbosity, outcome) = match mode {
-        Some(guardian::MODE) => (Verbosity::usual(), guardian::main(&arguments[2..])),
-        Some(completions::MODE) => (Verbosity::usual(), completions::complete(&arguments[2..])),
-        Some(detached::MODE) => (Verbosity::usual(), detached::main()),
+        Some(guardian::MODE) => (Verbosity::default(), guardian::main(&arguments[2..])),
+        Some(completions::MODE) => (Verbosity::default(), completions::complete(&arguments[2..])),
+        Some(detached::MODE) => (Verbosity::default(), detached::main()),
         Some(_) | None => match parse::parse(&arguments) {
             Ok(command) => commands::execute(&command),
-            Err(outcome) => (Verbosity::usual(), outcome),
+            Err(outcome) => (Verbosity::default(), outcome),
         },
     };
-    let exit = outcome.unwrap_or_else(|failure| {
-        verbosity.failure(&failure);
-        stderr::finish();
-        if let Some(death) = failure.death() {
-            death.die();
-        }
-        failure.exit
-    });
+    outcome.as_ref().err().inspect(|failure| verbosity.failure(failure));
     stderr::finish();
-    ExitCode::from(exit)
+    if let Some(death) = outcome.as_ref().err().and_then(Failure::death) {
+        death.die();
+    }
+    ExitCode::from(outcome.unwrap_or_else(|failure| failure.exit))
 }

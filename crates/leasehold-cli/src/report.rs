@@ -113,7 +113,7 @@ impl From<leasehold::error::InvalidInput> for Failure {
 pub(crate) type Outcome = Result<u8, Failure>;
 
 // The options for how much the command prints on stderr.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Verbosity {
     /// Prints only errors on stderr
     #[arg(short, long, conflicts_with = "verbose")]
@@ -124,11 +124,6 @@ pub(crate) struct Verbosity {
 }
 
 impl Verbosity {
-    /// Neither quiet nor verbose.
-    pub(crate) fn usual() -> Self {
-        Self { quiet: false, verbose: false }
-    }
-
     /// Prints an error, even with `--quiet`: with only the exit code, nobody would notice a failed
     /// nightly job in time.
     pub(crate) fn error(self, message: impl Display) {

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use std::task::Poll;
 
 use nix::unistd::{self, getpgid, getpgrp, getppid, getsid};
+#[cfg(target_os = "linux")]
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 #[cfg(target_os = "linux")]
 use rustix_libc_wrappers::process::SignalExt as _;
@@ -152,19 +154,14 @@ impl Death {
         if getpid() == Pid::INIT {
             return;
         }
-        leave_no_core();
+        // Only a core file of the command would be useful.
+        #[cfg(target_os = "linux")]
+        let _dumps = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         if let (true, Some(signal)) = (self.is_for_group, numbered(self.number)) {
             let _alone = kill_current_process_group(signal);
         }
         let _unknown = signal_hook::low_level::emulate_default_handler(self.number);
     }
-}
-
-/// Prevents a core file of leasehold: only a core file of the command would be useful.
-fn leave_no_core() {
-    #[cfg(target_os = "linux")]
-    let _dumps =
-        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 fn is_in(mask: u64, signal: Signal) -> bool {

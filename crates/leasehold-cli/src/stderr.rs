@@ -28,13 +28,10 @@ pub(crate) fn write(text: String) {
     // If too many wait, the newest takes the place of the one before: the last text says most.
     texts.truncate(MOST - 1);
     texts.push_back(text);
-    let is_first = texts.len() == 1;
-    drop(texts);
-    if is_first {
+    if texts.len() == 1 {
+        drop(texts);
         // Without a thread, this write may block, but the text is not lost.
-        if thread::Builder::new().spawn(write_all).is_err() {
-            write_all();
-        }
+        thread::Builder::new().spawn(write_all).map_or_else(|_| write_all(), drop);
         wait(ATTENTION);
     }
 }

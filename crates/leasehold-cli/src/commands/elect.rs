@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::time::Instant;
 
-use leasehold::admin::{Holder, Status};
+use leasehold::admin::Status;
 use leasehold::election::{Election, Leader, Observed};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
@@ -113,7 +113,7 @@ fn listen(args: &Elect) -> Outcome {
 
 fn tell(args: &Elect, leader: Option<&Leader>) -> Result<(), Failure> {
     if args.json {
-        return print_json(&ElectionView::new(&args.name, leader));
+        return print_json(&ElectionView::new(&args.name, leader, &Status::default()));
     }
     let name = escaped(args.name.as_str());
     match leader {
@@ -149,16 +149,8 @@ fn show(args: &Elect) -> Outcome {
         };
         Ok((leader, status))
     })?;
-    let mut view = ElectionView::new(&args.name, leader.as_ref());
-    // If another process leads by now, the next call finds it.
-    let is_leader =
-        |holder: &&Holder| leader.as_ref().is_some_and(|it| holder.token == Some(it.token));
-    if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
-    {
-        (leader.token, leader.holder) = (None, Some(HolderView::new(holder, now_ms())));
-    }
     match (&leader, args.json) {
-        (_, true) => print_json(&view)?,
+        (_, true) => print_json(&ElectionView::new(&args.name, leader.as_ref(), &status))?,
         (Some(leader), false) => print(escaped(&leader.value))?,
         (None, false) => {}
     }
@@ -204,11 +196,12 @@ struct LeaderView<'a> {
 }
 
 impl<'a> ElectionView<'a> {
-    fn new(name: &'a LockName, leader: Option<&'a Leader>) -> Self {
-        let view = |Leader { value, token, .. }: &'a Leader| LeaderView {
-            value,
-            token: Some(*token),
-            holder: None,
+    fn new(name: &'a LockName, leader: Option<&'a Leader>, status: &'a Status) -> Self {
+        let view = |&Leader { ref value, token, .. }: &'a Leader| {
+            // If another process leads by now, the next call finds it.
+            let holder = status.holders.iter().find(|holder| holder.token == Some(token));
+            let holder = holder.map(|holder| HolderView::new(holder, now_ms()));
+            LeaderView { value, token: holder.is_none().then_some(token), holder }
         };
         Self { name, leader: leader.map(view) }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use leasehold::{Client, LockName};
+use leasehold::LockName;
 
 use crate::args::{Give, Renew, StoreArgs, Take};
 use crate::connection::{connect, holders, joined};
@@ -34,10 +34,10 @@ pub(crate) fn give(args: &Give) -> Outcome {
     block_on(async {
         match ask(handle.client, Request::Give).await {
             Ok(Some(answer)) => store.answered(answer, "given back"),
-            Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
+            Ok(None) => store.or_lost_here(store.check(true).await).map(|()| 0),
             // A holder process that hangs may still renew the lease. It learns of this release when
             // it finds the lease lost.
-            Err(_) => store.end().await.map(|()| 0),
+            Err(_) => store.check(true).await.map(|()| 0),
         }
     })?
 }
@@ -49,7 +49,7 @@ pub(crate) fn renew(args: &Renew) -> Outcome {
     block_on(async {
         match ask(handle.client, Request::Renew { for_span: args.for_span }).await {
             Ok(Some(answer)) => store.answered(answer, "renewed"),
-            Ok(None) => match store.or_lost_here(store.check().await) {
+            Ok(None) => match store.or_lost_here(store.check(false).await) {
                 Err(failure) if failure.exit == LOST => Err(failure),
                 known => Err(not_from_here(&handle, known.err())),
             },
@@ -94,41 +94,25 @@ impl StoreOf<'_> {
         }
     }
 
-    /// Ends the lease at the store.
+    /// Checks that the store still has the lease, or ends it there.
     ///
     /// # Errors
     ///
     /// [`LOST`] if the lease had ended before.
-    async fn end(&self) -> Result<(), Failure> {
-        let (verbosity, client) = (self.args.verbosity, self.connect().await?);
-        let mut ended_before = Vec::new();
+    async fn check(&self, ends: bool) -> Result<(), Failure> {
+        let client = connect(&self.choose()?, self.args.verbosity).await?;
+        let (admin, mut ended_before) = (client.admin(), None);
         for HeldName { name, token } in &self.handle.names {
-            let admin = client.admin();
             let status = admin.inspect(name).await?;
-            if self.handle.holds(*token, &status) && admin.revoke_now(name, *token).await? {
-                verbosity.detail(format_args!("{name}: given back"));
-            } else {
-                ended_before.push(ended(name, holders(&status)));
+            let is_held = self.handle.holds(*token, &status);
+            if !is_held || ends && !admin.revoke_now(name, *token).await? {
+                ended_before.get_or_insert(ended(name, holders(&status)));
+            } else if ends {
+                self.args.verbosity.detail(format_args!("{name}: given back"));
             }
         }
         client.close().await?;
-        ended_before.into_iter().next().map_or(Ok(()), Err)
-    }
-
-    /// Checks that the store still has the lease.
-    ///
-    /// # Errors
-    ///
-    /// [`LOST`] if the lease has ended.
-    async fn check(&self) -> Result<(), Failure> {
-        let client = self.connect().await?;
-        for HeldName { name, token } in &self.handle.names {
-            let status = client.admin().inspect(name).await?;
-            if !self.handle.holds(*token, &status) {
-                return Err(ended(name, holders(&status)));
-            }
-        }
-        client.close().await.map_err(Failure::from)
+        ended_before.map_or(Ok(()), Err)
     }
 
     /// The outcome if this user has no holder process on this machine. If the handle is from this
@@ -150,10 +134,6 @@ impl StoreOf<'_> {
                 ),
             )
         })
-    }
-
-    async fn connect(&self) -> Result<Client, Failure> {
-        connect(&self.choose()?, self.args.verbosity).await
     }
 
     /// Returns the chosen store if it is the store of the handle, perhaps with a password.

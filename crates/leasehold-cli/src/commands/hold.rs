@@ -39,24 +39,16 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
     block_on(async {
         let mut process = args.pid.map(OtherProcess::find).transpose()?;
         let mut connection = Connection::open_for(&args.lock, &choice).await?;
-        let outcome = match connection.acquire(&args.lock, options).await {
-            Ok(guard) => hold_until_asked(args, &mut connection, guard, process.as_mut()).await,
-            Err(failure) => Err(failure),
+        let held = async {
+            let guard = connection.acquire(&args.lock, options).await?;
+            let (ttl, limit) = (args.lock.ttl, args.lock.max_hold.as_ref());
+            let reached =
+                until_asked(&mut connection, &guard, ttl, limit, process.as_mut()).await?;
+            let_go(&connection, &args.lock.names, guard.release().await, reached)
         };
+        let outcome = held.await;
         connection.close(outcome).await
     })?
-}
-
-async fn hold_until_asked(
-    args: &Hold,
-    connection: &mut Connection,
-    guard: Guard,
-    process: Option<&mut OtherProcess>,
-) -> Outcome {
-    let limit = args.lock.max_hold.as_ref();
-    let reached = until_asked(connection, &guard, args.lock.ttl, limit, process).await?;
-    let released = guard.release().await;
-    let_go(connection, &args.lock.names, released, reached)
 }
 
 /// Prints that the lock is held, and waits until stdin ends, a signal comes or the lease is lost.

@@ -104,7 +104,8 @@ impl Watcher {
         loop {
             match scan.step().await {
                 Ok(is_any) => {
-                    if self.looked(is_any) {
+                    self.picture().note_whole();
+                    if is_any && self.picture().note_there() {
                         tell(format_args!("the store answers again"));
                     }
                     if !is_any {
@@ -120,13 +121,6 @@ impl Watcher {
                 }
             }
         }
-    }
-
-    /// Records what the looks of a step have shown together. Returns whether trouble has ended.
-    fn looked(&self, is_any: bool) -> bool {
-        let mut picture = self.picture();
-        picture.note_whole();
-        is_any && picture.note_there()
     }
 }
 

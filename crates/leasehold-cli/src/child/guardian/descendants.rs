@@ -215,7 +215,7 @@ pub(crate) struct Remaining {
 impl Remaining {
     /// Prints the sentence, with the names of the locks.
     pub(crate) fn report(&self, names: &str) {
-        Verbosity::usual().error(format_args!("{names}: {}", self.sentence()));
+        Verbosity::default().error(format_args!("{names}: {}", self.sentence()));
     }
 
     /// A sentence that names the process, and says what follows from it.

@@ -61,7 +61,7 @@ pub(super) fn become_command(
         _ => NOT_EXECUTABLE,
     };
     let program = program.to_string_lossy();
-    Verbosity::usual().error(format_args!("cannot execute {program}: {error}"));
+    Verbosity::default().error(format_args!("cannot execute {program}: {error}"));
     Ok(exit)
 }
 

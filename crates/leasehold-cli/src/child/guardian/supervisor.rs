@@ -129,7 +129,7 @@ impl Supervisor {
         // This message is printed last: if nobody reads stderr, the write blocks, and must not
         // delay anything else.
         if self.alone && self.task.on_lost != OnLost::Ignore {
-            Verbosity::usual().error("leasehold itself was killed, so its command was ended");
+            Verbosity::default().error("leasehold itself was killed, so its command was ended");
         }
     }
 
@@ -196,7 +196,7 @@ impl Supervisor {
         let Some(process) = self.tree.scan().example() else { return };
         self.phase = Phase::Killed { tell_at: None };
         match self.alone {
-            true => Verbosity::usual().error(process.sentence()),
+            true => Verbosity::default().error(process.sentence()),
             false => self.report(&Report::Remains { process }),
         }
     }

@@ -10,7 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold::LockName;
 use leasehold::admin::LeaseId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::App;
@@ -62,12 +63,6 @@ pub(super) struct Revoke {
     /// overlap.
     #[serde(default)]
     force: bool,
-}
-
-/// The lease was revoked.
-#[derive(Serialize)]
-struct Revoked {
-    revoked: bool,
 }
 
 /// The totals, the first deadlocks, and whether the store answers
@@ -164,7 +159,7 @@ pub(super) async fn revoke(
         false => admin.revoke(&name, lease).await,
     };
     match outcome {
-        Ok(true) => Ok(Json(Revoked { revoked: true }).into_response()),
+        Ok(true) => Ok(Json(json!({ "revoked": true })).into_response()),
         Ok(false) => {
             let why = format!("{name}: the lease {lease} does not hold it");
             Err(Refused::new(StatusCode::CONFLICT, why))
