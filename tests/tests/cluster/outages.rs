@@ -264,8 +264,11 @@ async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_connects_and_lists_waits_for_no_node_that_hangs() {
     let mut cluster = three_alone();
-    let (name, _) = cluster.fresh_name(0);
-    cluster.stop(1).unwrap();
+    // A listing passes the nodes by their addresses.
+    let mut nodes = [0, 1, 2];
+    nodes.sort_by_key(|node| cluster.node(*node).port());
+    let (name, _) = cluster.fresh_name(nodes[0]);
+    cluster.stop(nodes[2]).unwrap();
     // Opening a connection may take twice as long as this test.
     let url = format!("{}?timeout=60s", url(&cluster));
     let used = async {
