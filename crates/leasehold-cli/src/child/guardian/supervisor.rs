@@ -126,7 +126,7 @@ impl Supervisor {
         // Processes that have ended since the last round must not keep the group's number.
         self.reap();
         self.how.into_iter().for_each(|how| self.report(&Report::Ended { how }));
-        // This message is printed last: if nobody reads stderr, the write blocks, and must not
+        // This message is printed last: if nobody reads stderr, it takes a moment, and must not
         // delay anything else.
         if self.alone && self.task.on_lost != OnLost::Ignore {
             Verbosity::default().error("leasehold itself was killed, so its command was ended");
