@@ -20,8 +20,9 @@ impl Keeper {
         }
         let waited = state.held_from().saturating_since(started);
         self.observe(&Event::Granted { call, lease: state.facts(), waited });
-        let (is_second, now) = (state.is_reported_again(), self.store.now());
-        if let Some(end) = state.signal.check_at(now).filter(|_| is_second) {
+        let now = self.store.now();
+        let end = state.is_reported_again().then(|| state.signal.check_at(now));
+        if let Some(end) = end.flatten() {
             self.report_one_end(state, end, now);
         }
     }

@@ -2,7 +2,7 @@
 
 mod cost;
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use crate::client::Client;
 use crate::event::Event;
+use crate::keeper::Keeper;
 use crate::store::{Capabilities, Inbox, Memory, Store};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -105,4 +106,33 @@ async fn a_callback_that_drops_another_guard_does_not_stop_the_keeper() {
     assert_eq!(told.try_recv(), Ok(LossReason::Expired));
     let again = client.mutex("b").ttl(TTL).acquire().await.unwrap();
     again.release().await.unwrap();
+}
+
+/// The keeper may find the end of a lease at the moment at which the caller reports the grant.
+#[tokio::test]
+async fn an_end_that_is_found_before_the_grant_was_reported_is_reported_after_it_and_once() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let keeper = Arc::new(OnceLock::<Arc<Keeper>>::new());
+    let (seen, ends) = (Arc::clone(&events), Arc::clone(&keeper));
+    let observer = move |event: &Event<'_>| {
+        let what = match event {
+            Event::Granted { lease, .. } => {
+                let Some(keeper) = ends.get() else { return };
+                let state = keeper.table().leases.get(lease.holder).cloned().unwrap();
+                keeper.lose(&state, LossReason::Revoked);
+                "granted"
+            }
+            Event::Lost { .. } => "lost",
+            Event::Released { .. } => "released",
+            _ => return,
+        };
+        seen.lock().unwrap().push(what);
+    };
+    let clock = FakeClock::new();
+    let builder = Client::builder().store(Memory::with_clock(clock.clone())).clock(clock);
+    let client = builder.observer(observer).build().await.unwrap();
+    let other = client.mutex("b").acquire().await.unwrap();
+    keeper.set(Arc::clone(other.keeper())).unwrap();
+    drop(client.mutex("a").acquire().await.unwrap());
+    assert_eq!(*events.lock().unwrap(), ["granted", "lost"]);
 }
