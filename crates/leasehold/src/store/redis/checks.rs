@@ -22,8 +22,9 @@ use crate::store::finding::{Finding, Level, Topic};
 /// connection immediately, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [u64; 4] = [50, 100, 200, 400];
 
-/// The time that the other nodes of a cluster have for answering, once one has: 500 ms.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long the remaining nodes may take once enough are connected, one of a cluster or a majority
+/// of a quorum: 500 ms, like one request. A node that takes longer joins later.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
 /// The oldest usable version, because of `redis.acl_check_cmd`, ACLs in scripts and sharded
 /// messages.

@@ -17,7 +17,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout_at;
 
 use super::Redis;
-use super::checks::Incompatible;
+use super::checks::{GRACE, Incompatible};
 use super::clocks::{OF_NODES, compare};
 use super::connection::dial::Admission;
 use super::node_list::{NodeEntry, NodeList};
@@ -26,10 +26,6 @@ use crate::background;
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Inbox, Store, Subscribed};
 use crate::time::SystemClock;
-
-/// How long the remaining nodes may take once a majority is connected: 500 ms, like one request. A
-/// node that takes longer joins later.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// The first pause before a node that could not be reached is tried again: 250 ms. The pauses grow
 /// with each try.
