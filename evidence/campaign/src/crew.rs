@@ -40,16 +40,9 @@ pub(crate) struct Crew<'a> {
     pub(crate) outcome: &'a mut Outcome,
 }
 
-/// The program whose processes take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Ours,
-    /// Another program that shares the names.
-    Peer(Peer),
-}
-
 pub(crate) struct Member {
-    who: Who,
+    /// The other program that it is a process of; `None`: ours.
+    peer: Option<Peer>,
     process: Worker,
     number: u64,
     stop: Option<Stop>,
@@ -92,10 +85,10 @@ impl Crew<'_> {
         place: &mut Place,
         random: Random,
     ) -> Vec<(&'static str, String)> {
-        let own = iter::repeat_n(Who::Ours, self.plan.processes);
-        let peers = self.peers.iter().map(|peer| Who::Peer(*peer));
-        for who in own.chain(peers).collect::<Vec<_>>() {
-            let member = self.start(who);
+        let own = iter::repeat_n(None, self.plan.processes);
+        let peers = self.peers.iter().copied().map(Some);
+        for peer in own.chain(peers).collect::<Vec<_>>() {
+            let member = self.start(peer);
             self.members.push(member);
         }
         let (is_over, directory) = (AtomicBool::new(false), self.directory.clone());
@@ -129,7 +122,7 @@ impl Crew<'_> {
         })
     }
 
-    fn start(&mut self, who: Who) -> Member {
+    fn start(&mut self, peer: Option<Peer>) -> Member {
         self.started += 1;
         let (number, seed) = (self.started, self.random.seed());
         let call = Call {
@@ -139,9 +132,9 @@ impl Crew<'_> {
             seed,
             ttl: self.plan.longest_ttl(),
         };
-        let process = match who {
-            Who::Peer(peer) => peer.start(&self.url, &call),
-            Who::Ours => {
+        let process = match peer {
+            Some(peer) => peer.start(&self.url, &call),
+            None => {
                 let directory = self.directory.display().to_string();
                 let [protected, number, seed] =
                     [self.protected.into(), number, seed].map(|value: u64| value.to_string());
@@ -149,7 +142,7 @@ impl Crew<'_> {
                 Worker::start(&[&name, &self.url, &protected, &directory, &number, &seed])
             }
         };
-        Member { who, process, number, stop: None }
+        Member { peer, process, number, stop: None }
     }
 
     /// Continues the processes whose time has come.
@@ -180,7 +173,7 @@ impl Crew<'_> {
             985.. if self.members.len() > 1 => {
                 self.outcome.processes_killed += 1;
                 self.members[chosen].process.kill9();
-                self.members[chosen] = self.start(self.members[chosen].who);
+                self.members[chosen] = self.start(self.members[chosen].peer);
             }
             _ => {}
         }
@@ -197,7 +190,7 @@ impl Crew<'_> {
             let line = member.process.hear().unwrap_or_default();
             let served = line.strip_prefix("served ").and_then(|count| count.parse::<u64>().ok());
             // A process of another program may have started a moment ago.
-            let least = u64::from(!matches!(member.who, Who::Peer(_)));
+            let least = u64::from(member.peer.is_none());
             if served.is_none_or(|served| served < least) {
                 wrong.push(("I8", format!("a process was not served: {line:?}")));
             }
@@ -205,7 +198,7 @@ impl Crew<'_> {
         if !wrong.is_empty() {
             self.members.clear();
         }
-        self.members.retain(|member| member.who == Who::Ours);
+        self.members.retain(|member| member.peer.is_none());
         for (at, mut member) in self.members.drain(..).enumerate() {
             member.process.tell(if at == 0 { TAKE_STOCK } else { "rest" });
             match member.process.hear().as_deref() {

@@ -80,7 +80,7 @@ pub(crate) fn run(topology: Topology) -> Option<Outcome> {
         started = crew.started;
         let mut verdict = Verdict::of(&round, &mut highest);
         served.iter().for_each(|(check, what)| verdict.violate(check, what));
-        outcome.add(&verdict);
+        outcome.merge(&verdict.outcome);
         verdict.cases.retain(|(check, _)| is_wrong(topology, check));
         if !verdict.cases.is_empty() {
             fail(&settings, &mut outcome, &verdict, &round, began.elapsed());
@@ -156,7 +156,7 @@ fn fail(
          LEASEHOLD_CAMPAIGN={}s LEASEHOLD_CAMPAIGN_SEED={} \
          cargo test --package leasehold-campaign -- {}_",
         outcome.topology,
-        verdict.violations,
+        verdict.outcome.violations,
         outcome.rounds,
         cases.join("\n"),
         settings.span.as_secs(),

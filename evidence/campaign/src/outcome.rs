@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold_testkit::must;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::{CHECKS, Unavailable, Verdict};
+use crate::judge::{CHECKS, Unavailable};
 use crate::topology::Promised;
 
 /// The result of a run on one topology, or of several. All rounds are added up.
@@ -31,9 +31,8 @@ pub(crate) struct Outcome {
     pub(crate) hand_overs: u64,
     pub(crate) adopts: u64,
     pub(crate) updates: u64,
+    /// Windows of updates that were searched for an order.
     pub(crate) windows: u64,
-    pub(crate) double_holds: u64,
-    pub(crate) token_regressions: u64,
     pub(crate) lost_updates: u64,
     /// How often each check failed; every check is listed.
     pub(crate) violations: BTreeMap<String, u64>,
@@ -45,32 +44,6 @@ impl Outcome {
         let topology = topology.to_owned();
         let violations = CHECKS.iter().map(|check| ((*check).to_owned(), 0)).collect();
         Self { topology, promised, seed, violations, ..Self::default() }
-    }
-
-    /// The result of a round.
-    fn of(verdict: &Verdict) -> Self {
-        let violations = verdict.violations.iter();
-        Self {
-            rounds: 1,
-            stalled_seconds: verdict.stalled.as_secs_f64(),
-            faults: verdict.unavailable.clone(),
-            grants: verdict.grants,
-            hand_overs: verdict.hand_overs,
-            adopts: verdict.adopts,
-            updates: verdict.updates,
-            windows: verdict.windows,
-            double_holds: verdict.double_holds(),
-            token_regressions: verdict.token_regressions(),
-            lost_updates: verdict.lost_updates,
-            violations: violations.map(|(check, count)| ((*check).to_owned(), *count)).collect(),
-            events: verdict.events.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// Adds a round.
-    pub(crate) fn add(&mut self, verdict: &Verdict) {
-        self.merge(&Self::of(verdict));
     }
 
     /// Adds what another result has counted.
@@ -86,14 +59,26 @@ impl Outcome {
         self.adopts += other.adopts;
         self.updates += other.updates;
         self.windows += other.windows;
-        self.double_holds += other.double_holds;
-        self.token_regressions += other.token_regressions;
         self.lost_updates += other.lost_updates;
         for (mine, theirs) in
             [(&mut self.violations, &other.violations), (&mut self.events, &other.events)]
         {
             theirs.iter().for_each(|(what, count)| *mine.entry(what.clone()).or_default() += count);
         }
+    }
+
+    /// How often two held at the same time.
+    pub(crate) fn double_holds(&self) -> u64 {
+        self.failed(&["I4", "I9"])
+    }
+
+    /// How often a token was no higher than an earlier token.
+    pub(crate) fn token_regressions(&self) -> u64 {
+        self.failed(&["I1", "I2", "I3"])
+    }
+
+    fn failed(&self, checks: &[&str]) -> u64 {
+        checks.iter().filter_map(|check| self.violations.get(*check)).sum()
     }
 
     /// One line for people.
@@ -113,8 +98,8 @@ impl Outcome {
             self.faults.count(),
             self.processes_stopped,
             self.processes_killed,
-            self.double_holds,
-            self.token_regressions,
+            self.double_holds(),
+            self.token_regressions(),
             self.lost_updates,
         )
     }

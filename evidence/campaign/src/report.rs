@@ -40,7 +40,7 @@ fn cells(run: Outcome) -> [String; 15] {
     let failed: Vec<_> = failed.map(|(check, count)| format!("{check} {count}")).collect();
     let none = || "–".to_owned();
     [
-        run.topology,
+        run.topology.clone(),
         format!("{:?}", run.promised).to_lowercase(),
         format!("{:.1}", run.seconds / 60.0),
         run.grants.to_string(),
@@ -51,8 +51,8 @@ fn cells(run: Outcome) -> [String; 15] {
         silence.unwrap_or_else(none),
         run.processes_stopped.to_string(),
         run.processes_killed.to_string(),
-        run.double_holds.to_string(),
-        run.token_regressions.to_string(),
+        run.double_holds().to_string(),
+        run.token_regressions().to_string(),
         run.lost_updates.to_string(),
         if failed.is_empty() { none() } else { failed.join(", ") },
     ]

@@ -12,11 +12,11 @@ mod updates;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::str::Split;
-use std::time::Duration;
 
 use self::numbers::Numbers;
 use self::story::{Grant, Promise, Stop, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
+use crate::outcome::Outcome;
 use crate::promise::read_logs;
 use crate::stall::Stalls;
 
@@ -35,23 +35,10 @@ pub(crate) const CHECKS: [&str; 18] = [
 /// The checks that fail only if two hold at the same time.
 pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
 
-/// The records of all processes, and the violations in them.
+/// What a round has shown, and the first cases of each check that failed.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// How often each counted event happened.
-    pub(crate) events: BTreeMap<String, u64>,
-    pub(crate) grants: u64,
-    pub(crate) hand_overs: u64,
-    pub(crate) adopts: u64,
-    pub(crate) updates: u64,
-    /// Windows of updates that were searched for an order.
-    pub(crate) windows: u64,
-    pub(crate) lost_updates: u64,
-    pub(crate) unavailable: Unavailable,
-    /// How long processes or servers ran late, although nobody had stopped them.
-    pub(crate) stalled: Duration,
-    /// How often each check failed, and the first cases.
-    pub(crate) violations: BTreeMap<&'static str, u64>,
+    pub(crate) outcome: Outcome,
     pub(crate) cases: Vec<(&'static str, String)>,
 }
 
@@ -111,7 +98,7 @@ impl Verdict {
             "z" => record.stops.push((number(words)?, number(words)?, number(words)?)),
             // `Stalls` and `Shop` read these lines.
             "s" | "q" | "k" => {}
-            "e" => *self.events.entry(rest.to_owned()).or_default() += 1,
+            "e" => *self.outcome.events.entry(rest.to_owned()).or_default() += 1,
             "v" => {
                 let check = words.next()?;
                 let check = CHECKS.into_iter().find(|known| *known == check)?;
@@ -123,21 +110,22 @@ impl Verdict {
     }
 
     fn judge(&mut self, record: &mut Record, stalls: &Stalls, highest: &mut HashMap<String, u64>) {
-        self.stalled = stalls.total();
-        self.unavailable = Unavailable::of(&mut record.wounds, &record.stories);
+        self.outcome.rounds = 1;
+        self.outcome.stalled_seconds = stalls.total().as_secs_f64();
+        self.outcome.faults = Unavailable::of(&mut record.wounds, &record.stories);
         for (name, story) in &mut record.stories {
             story.sort();
-            self.grants += story.grants.len() as u64;
-            self.hand_overs += story.hand_overs();
+            self.outcome.grants += story.grants.len() as u64;
+            self.outcome.hand_overs += story.hand_overs();
             let before = highest.entry(name.clone()).or_default();
             let mut found = story.violations(*before);
             found.extend(history::violations(story, stalls));
             found.extend(order::violations(story, &record.stops));
             found.extend(jobs::violations(story));
             let order = updates::search(&mut story.updates);
-            self.updates += story.updates.len() as u64;
-            self.windows += order.windows;
-            self.lost_updates += order.lost;
+            self.outcome.updates += story.updates.len() as u64;
+            self.outcome.windows += order.windows;
+            self.outcome.lost_updates += order.lost;
             found.extend(order.violations);
             *before = story.highest_token().max(*before);
             for violation in found {
@@ -150,7 +138,7 @@ impl Verdict {
             }
         }
         record.numbers.violations().iter().for_each(|what| self.violate("numbers", what));
-        self.adopts = record.adopted.len() as u64;
+        self.outcome.adopts = record.adopted.len() as u64;
         for number in record.adopted.iter().filter(|(_, count)| **count > 1).map(|(at, _)| at) {
             self.violate("I10", &format!("the lease of guard {number} was adopted twice"));
         }
@@ -161,21 +149,11 @@ impl Verdict {
         if self.shows(check) {
             self.cases.push((check, case.to_owned()));
         }
-        *self.violations.entry(check).or_default() += 1;
+        *self.outcome.violations.entry(check.to_owned()).or_default() += 1;
     }
 
     fn shows(&self, check: &str) -> bool {
         self.cases.iter().filter(|(shown, _)| *shown == check).count() < SHOWN
-    }
-
-    /// How often two held at the same time.
-    pub(crate) fn double_holds(&self) -> u64 {
-        ["I4", "I9"].iter().filter_map(|check| self.violations.get(check)).sum()
-    }
-
-    /// How often a token was no higher than an earlier token.
-    pub(crate) fn token_regressions(&self) -> u64 {
-        ["I1", "I2", "I3"].iter().filter_map(|check| self.violations.get(check)).sum()
     }
 }
 
