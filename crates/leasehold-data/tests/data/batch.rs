@@ -21,6 +21,19 @@ async fn double(_: Guard, items: Vec<u32>) -> Vec<u32> {
     items.into_iter().map(|item| item * 2).collect()
 }
 
+/// The batches of a batcher.
+type Noted = Arc<Mutex<Vec<Vec<u32>>>>;
+
+fn noting(client: &Client, limits: BatchLimits) -> (Batcher<u32, u32>, Noted) {
+    let batches = Noted::default();
+    let noted = Arc::clone(&batches);
+    let work = move |guard, items: Vec<u32>| {
+        noted.lock().unwrap().push(items.clone());
+        double(guard, items)
+    };
+    (Batcher::start(client.mutex("a"), limits, work).unwrap(), batches)
+}
+
 /// A client whose waiters all stand in the queue of the store, where they are visible.
 async fn client_with_visible_waiters() -> Client {
     Client::builder().url("memory:").slice(Duration::ZERO).build().await.unwrap()
@@ -36,13 +49,7 @@ async fn until_waiting(client: &Client, busy: &Guard, waiting: usize) {
 async fn items_that_came_while_the_lock_was_busy_share_one_acquisition() {
     let client = client_with_visible_waiters().await;
     let busy = client.mutex("a").acquire().await.unwrap();
-    let batches = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&batches);
-    let batcher = Batcher::start(client.mutex("a"), BatchLimits::default(), move |guard, items| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        double(guard, items)
-    });
-    let batcher = batcher.unwrap();
+    let (batcher, batches) = noting(&client, BatchLimits::default());
     let results = join_all((0..100).map(|item| batcher.submit(item)));
     let release = async {
         until_waiting(&client, &busy, 1).await;
@@ -52,24 +59,18 @@ async fn items_that_came_while_the_lock_was_busy_share_one_acquisition() {
     for (item, result) in results.into_iter().enumerate() {
         assert_eq!(result.unwrap() as usize, item * 2);
     }
-    assert_eq!(batches.load(Ordering::Relaxed), 1);
+    assert_eq!(batches.lock().unwrap().len(), 1);
     batcher.close().await;
 }
 
 #[tokio::test]
 async fn a_batch_is_no_larger_than_it_may_be_and_keeps_the_order() {
     let client = Client::memory();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
     let limits = limits(|limits| {
         limits.max_items = NonZeroUsize::new(7).unwrap();
         limits.max_delay = Duration::from_millis(5);
     });
-    let batcher = Batcher::start(client.mutex("a"), limits, move |guard, items: Vec<u32>| {
-        noted.lock().unwrap().push(items.clone());
-        double(guard, items)
-    });
-    let batcher = batcher.unwrap();
+    let (batcher, seen) = noting(&client, limits);
     join_all((0..50).map(|item| batcher.submit(item))).await;
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|batch| batch.len() <= 7), "{seen:?}");
@@ -124,20 +125,13 @@ async fn a_lost_lease_fails_what_was_in_work_and_the_next_batch_goes_on() {
 async fn an_item_that_is_withdrawn_before_its_turn_is_not_processed() {
     let client = Client::memory();
     let busy = client.mutex("a").acquire().await.unwrap();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
-    let batcher =
-        Batcher::start(client.mutex("a"), BatchLimits::default(), move |guard, items: Vec<u32>| {
-            noted.lock().unwrap().extend(items.clone());
-            double(guard, items)
-        })
-        .unwrap();
+    let (batcher, seen) = noting(&client, BatchLimits::default());
     let given_up = tokio::time::timeout(Duration::from_millis(5), batcher.submit(1)).await;
     assert!(given_up.is_err());
     let (released, kept) = tokio::join!(busy.release(), batcher.submit(2));
     released.unwrap();
     assert_eq!(kept.unwrap(), 4);
-    assert_eq!(*seen.lock().unwrap(), [2]);
+    assert_eq!(*seen.lock().unwrap(), [[2]]);
 }
 
 #[tokio::test]
@@ -160,20 +154,14 @@ async fn a_batcher_whose_items_were_all_withdrawn_waits_no_longer_for_the_lock()
 async fn work_is_not_called_without_items() {
     let client = client_with_visible_waiters().await;
     let busy = client.mutex("a").acquire().await.unwrap();
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&calls);
-    let batcher = Batcher::start(client.mutex("a"), BatchLimits::default(), move |guard, items| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        double(guard, items)
-    });
-    let batcher = batcher.unwrap();
+    let (batcher, batches) = noting(&client, BatchLimits::default());
     let mut given_up = Box::pin(batcher.submit(1));
     assert!(given_up.as_mut().now_or_never().is_none());
     until_waiting(&client, &busy, 1).await;
     drop(given_up);
     busy.release().await.unwrap();
     batcher.close().await;
-    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    assert!(batches.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
