@@ -86,53 +86,37 @@ fn wait_for_queue(url: &str, many: u32) {
     });
 }
 
-mod file {
-    use super::*;
+macro_rules! on_each {
+    ($($store:ident => $deaths:block)*) => {$(
+        mod $store {
+            use super::*;
 
-    #[test]
-    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+            #[test]
+            fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() $deaths
+        }
+    )*};
+}
+
+on_each! {
+    file => {
         let directory = must(tempfile::tempdir());
         let url = format!("file:{}", directory.path().join("locks.db").display());
         // It is noticed at once that a process of the same machine has died.
         kill_half(&url, 40, false, wait_for_queue);
     }
-}
-
-mod server {
-    use super::*;
-
-    #[test]
-    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+    server => {
         let server = must(RedisServer::start());
         kill_half(&server.patient_url(), 40, true, wait_for_queue);
     }
-}
-
-mod sentinel {
-    use super::*;
-
-    #[test]
-    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+    sentinel => {
         let fleet = must(SentinelFleet::start());
         kill_half(&fleet.url(), 2, true, wait_for_queue);
     }
-}
-
-mod cluster {
-    use super::*;
-
-    #[test]
-    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+    cluster => {
         let cluster = must(Cluster::start(0));
         kill_half(&cluster.url(), 2, true, wait_for_queue);
     }
-}
-
-mod quorum {
-    use super::*;
-
-    #[test]
-    fn who_is_killed_keeps_what_it_was_promised_and_then_the_living_are_served() {
+    quorum => {
         let (_nodes, url) = three_nodes("quarantine=off");
         // There is no queue to look at: waiters ask again and again.
         kill_half(&url, 2, true, |_, _| ());
