@@ -37,10 +37,10 @@ async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_g
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_of_waiters_that_were_served_meanwhile_are_given_up_at_once() {
-    // The new primary grants each lease again. If the test waited for the claim window of each
-    // grant, it would time out.
-    const SERVED: u32 = 40;
+async fn places_of_waiters_that_were_served_meanwhile_are_passed_over() {
+    // The new primary still has these places. If each of them cost the claim window of a grant, the
+    // test would time out.
+    const SERVED: u32 = 70;
     let mut fleet = SentinelFleet::start().unwrap();
     let client = connect(fleet.url()).await;
     let guard = client.mutex("a").ttl(SHORT).acquire().await.unwrap();

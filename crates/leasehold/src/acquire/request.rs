@@ -226,7 +226,7 @@ impl Drop for OwnAttempt<'_> {
             self.keeper.unregister(&self.attempt);
         }
         if self.known && !bugs::is_on(Bug::DropWithoutCancel) {
-            self.keeper.clean(&self.attempt, self.closes(), self.attempt.options.ttl);
+            self.keeper.clean(&self.attempt, self.closes());
         }
     }
 }

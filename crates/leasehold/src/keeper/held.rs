@@ -208,9 +208,6 @@ impl Keeper {
         {
             return (true, Some(wakeup));
         }
-        if state.may_have_waited() {
-            table.ended.add(&state.attempt, state.grant_token);
-        }
         let renewing = table.leases.remove(state);
         let was_kept = renewing.is_some();
         if let Some(cleanup) = cleanup {

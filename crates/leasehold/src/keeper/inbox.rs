@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use leasehold_core::backoff::Backoff;
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 
 use super::Keeper;
@@ -44,14 +43,9 @@ impl Keeper {
     pub(super) fn received(self: &Arc<Self>, message: Message) {
         match message {
             Message::Granted { attempt, token, now_us } => {
-                let (call, again) = {
-                    let table = self.table();
-                    (table.calls.get(&attempt).cloned(), table.ended.granted_again(attempt, token))
-                };
+                let call = self.table().calls.get(&attempt).cloned();
                 if let Some(call) = call {
                     call.tell(Told::Granted { token, now_us });
-                } else if let Some(again) = again {
-                    self.clean(&again, false, CLAIM_WINDOW);
                 }
             }
             Message::Revoked { attempt, .. } => {

@@ -340,12 +340,6 @@ impl LeaseState {
         std::mem::replace(&mut self.changing.lock().is_reported, true)
     }
 
-    /// Whether the store may have had the attempt in its queue. A name that one command has taken
-    /// was free.
-    pub(super) fn may_have_waited(&self) -> bool {
-        self.tell_at.is_none() || self.passed_on.times > 0 || self.changing.lock().unanswered
-    }
-
     pub(super) fn release_action(&self, now: Instant) -> Action {
         let min_hold = self.options.min_hold.unwrap_or_default();
         let Changing { delivered, unanswered, has_succeeded, known, .. } = &*self.changing.lock();

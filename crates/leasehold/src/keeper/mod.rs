@@ -26,7 +26,7 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, SetOnce};
 
-use self::cleanup::{Cleanup, RecentlyEnded};
+use self::cleanup::Cleanup;
 use self::gate::Gates;
 pub(crate) use self::gate::{Front, Turn, Waiting};
 pub(crate) use self::held::Validity;
@@ -94,7 +94,6 @@ struct Table {
     unfinished: usize,
     /// The error for which a cleanup was given up, for the caller of `close`.
     given_up: Option<StoreError>,
-    ended: RecentlyEnded,
     /// A task drives the keeper.
     running: bool,
     closed: bool,
@@ -128,7 +127,6 @@ impl Keeper {
             cleanups: Vec::new(),
             unfinished: 0,
             given_up: None,
-            ended: RecentlyEnded::default(),
             running: false,
             closed: false,
             planned: Instant::default(),
@@ -300,7 +298,7 @@ impl Keeper {
             let calls = std::mem::take(&mut table.calls);
             for call in calls.values() {
                 table.unfinished += 1;
-                table.cleanups.push(Cleanup::of(call, true, now, call.options.ttl));
+                table.cleanups.push(Cleanup::of(call, true, now));
             }
             self.wake.notify_one();
             (table.leases.all().cloned().collect::<Vec<_>>(), calls, callers)
