@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Hold, Outcome, Record, Rules, State, Times};
+use leasehold_core::model::{self, Outcome, Record, Rules, State, Times};
 use leasehold_core::{
     Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Mode, Now,
     PassedOn, Place, Reply, Request, Status, Take,
@@ -286,20 +286,14 @@ impl History {
     /// Whether an end is done by comparing the value of the gate alone.
     fn delete(&mut self, action: &Action, now: Now) -> bool {
         let Action::End(end) = action else { return false };
-        if end.closes || !end.cooldown.is_zero() || !end.done.is_zero() {
-            return false;
-        }
-        let (token, info) = match &end.known {
-            Some(known) => (Some(known.token.micros()), (*known.info).clone()),
-            None => (None, HolderInfo::default()),
-        };
-        model::delete(&mut self.record, now, &Hold { id: end.request.id, token, info })
+        let is_quick = !end.closes && end.cooldown.is_zero() && end.done.is_zero();
+        is_quick && super::quick::delete(&mut self.record, now, end)
     }
 
     /// Sets the name by one command.
     fn set(&mut self, server: &mut Server, id: HolderId, now: Now) -> Result<(), String> {
         let ttl_ms = TTL.as_millis() as u64;
-        let ours = model::set(&mut self.record, &mut self.counter, now, (id, ttl_ms));
+        let ours = super::quick::set(&mut self.record, &mut self.counter, now, (id, ttl_ms));
         self.tokens.extend(ours.map(|token| (id, FencingToken::from_micros(token))));
         let theirs = server.set(&format!("h {id}"), ttl_ms);
         (ours == theirs).then_some(()).ok_or(format!("the model set {ours:?}, SET {theirs:?}"))

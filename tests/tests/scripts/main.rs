@@ -8,6 +8,8 @@
 
 mod history;
 mod keys;
+#[path = "../../../crates/leasehold-core/tests/gate/quick.rs"]
+mod quick;
 mod server;
 
 use std::cell::{Cell, RefCell};

@@ -14,7 +14,6 @@ mod end;
 mod keep;
 mod limits;
 mod look;
-mod quick;
 mod reap;
 mod record;
 mod revoke;
@@ -26,7 +25,6 @@ pub use self::apply::{Outcome, Records, apply};
 pub use self::limits::{
     ASK_INTERVAL, BALLOT_LEAD, BATCH, CLAIM_WINDOW, MAX_CLOSED, MAX_WAITING, Rules, Times,
 };
-pub use self::quick::{delete, set};
 pub use self::reap::reap;
 pub use self::record::{Gate, Hold, Last, Record, Share, State, Waiter};
 pub use self::text::UnreadableRecord;

@@ -4,12 +4,12 @@
 //! deleted, or set back to what it was. Tokens must be in the order of the grants all the same: the
 //! store sets and draws in one transaction, and no number is behind the clock.
 
-use leasehold_core::model::{self, Hold, Record, Rules};
-use leasehold_core::{Action, Now};
+use leasehold_core::model::{self, Record, Rules};
+use leasehold_core::{Action, End, Now};
 use stateright::{Model, Property};
 
 use super::search::{breaks, holds_in};
-use super::state::id;
+use super::state::{id, request};
 
 const IN_ORDER: &str = "a later grant has a higher token";
 
@@ -123,7 +123,7 @@ impl Model for World {
             Event::Set(client) => {
                 let before = state.counter;
                 let asked = (id(client), 1_000);
-                let token = model::set(&mut state.record, &mut state.counter, now, asked)?;
+                let token = super::quick::set(&mut state.record, &mut state.counter, now, asked)?;
                 state.order.push(client);
                 state.clients[usize::from(client)] = match self.is_one_step {
                     true => Client::Holds(token),
@@ -138,8 +138,7 @@ impl Model for World {
             }
             Event::End(client) => {
                 let Client::Holds(token) = state.clients[usize::from(client)] else { return None };
-                let expected = Hold { id: id(client), token: None, info: Default::default() };
-                model::delete(&mut state.record, now, &expected);
+                super::quick::delete(&mut state.record, now, &End::new(request(client)));
                 state.clients[usize::from(client)] = Client::Ended(token);
             }
             Event::Force(client) => {

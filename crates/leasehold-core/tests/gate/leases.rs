@@ -141,7 +141,7 @@ fn an_attempt_that_has_ended_is_remembered_while_a_copy_may_arrive() {
     store.step(&Action::End(end(1).with_closes(true)));
     assert_eq!(store.take(1, Mode::Exclusive), Reply::Closed);
     let now = store.now();
-    let quick = model::set(&mut store.record, &mut store.counter, now, (id(2), TTL_MS));
+    let quick = super::quick::set(&mut store.record, &mut store.counter, now, (id(2), TTL_MS));
     assert_eq!(quick, None, "one command finds the gate that is closed to it");
     assert!(is_granted(&store.take(3, Mode::Exclusive)), "others pass");
     store.end(3);

@@ -10,6 +10,7 @@ mod capacities;
 mod counter;
 mod histories;
 mod leases;
+mod quick;
 mod records;
 mod scenario;
 #[path = "../search/mod.rs"]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, BATCH, Gate, Hold, MAX_WAITING, Record, State, Times, Waiter};
+use leasehold_core::model::{BATCH, Gate, MAX_WAITING, Record, State, Times, Waiter};
 use leasehold_core::{Action, HolderInfo, Mode, Refusal, Reply, Take};
 
+use super::quick;
 use super::state::{id, span};
 use super::store::{
     START_MS, Store, TTL_MS, described, end, granted, is_granted, is_queued, keep, place, request,
@@ -15,14 +16,13 @@ use super::store::{
 fn one_command_and_the_script_take_a_free_name_alike() {
     let (mut one, mut other) = (Store::new(), Store::new());
     let now = one.now();
-    let token = model::set(&mut one.record, &mut one.counter, now, (id(1), TTL_MS));
+    let token = quick::set(&mut one.record, &mut one.counter, now, (id(1), TTL_MS));
     let reply = other.take(1, Mode::Exclusive);
     assert_eq!(token.map(granted), Some(reply));
     let Some(Gate { state: State::Held(hold), .. }) = &mut other.record.gate else { panic!() };
     hold.token = None;
     assert_eq!(one.record, other.record);
-    let expected = Hold { id: id(1), token: None, info: HolderInfo::default() };
-    assert!(model::delete(&mut one.record, now, &expected));
+    assert!(quick::delete(&mut one.record, now, &end(1)));
     assert_eq!(one.record, Record::default());
 }
 
@@ -30,19 +30,18 @@ fn one_command_and_the_script_take_a_free_name_alike() {
 fn one_command_deletes_nothing_that_somebody_awaits_or_that_was_described() {
     let mut store = Store::new();
     let now = store.now();
-    let expected = Hold { id: id(1), token: None, info: HolderInfo::default() };
-    model::set(&mut store.record, &mut store.counter, now, (id(1), TTL_MS));
+    quick::set(&mut store.record, &mut store.counter, now, (id(1), TTL_MS));
     assert_eq!(place(&store.take(2, Mode::Exclusive)).ahead, 0);
-    assert!(!model::delete(&mut store.record, now, &expected));
+    assert!(!quick::delete(&mut store.record, now, &end(1)));
     assert_eq!(store.end(1), [2], "the script hands the name on");
 
     let mut store = Store::new();
-    let token = model::set(&mut store.record, &mut store.counter, now, (id(1), TTL_MS)).unwrap();
+    let token = quick::set(&mut store.record, &mut store.counter, now, (id(1), TTL_MS)).unwrap();
     let keep = keep(1).with_description(described(token, HolderInfo::new("host", 7)));
     assert_eq!(store.step(&Action::Keep(keep)).0, Reply::Kept { contended: false });
-    assert!(!model::delete(&mut store.record, now, &expected));
-    let described = Hold { id: id(1), token: Some(token), info: HolderInfo::new("host", 7) };
-    assert!(model::delete(&mut store.record, now, &described));
+    assert!(!quick::delete(&mut store.record, now, &end(1)));
+    let end = end(1).with_known(described(token, HolderInfo::new("host", 7)));
+    assert!(quick::delete(&mut store.record, now, &end));
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Hold, Rules, State as GateState};
+use leasehold_core::model::{self, Rules, State as GateState};
 use leasehold_core::{
-    Action, Description, End, FencingToken, Grant, HolderInfo, Keep, Message as Hint, Reply, Take,
+    Action, End, FencingToken, Grant, HolderInfo, Keep, Message as Hint, Reply, Take,
 };
 use stateright::{Model, Property};
 
+use super::quick;
 use super::scenario::{Event, Rule, World};
 use super::state::{Kind, Message, NOW, Phase, Request, State, id, now, number, request, span};
+use super::store::described;
 
 pub(crate) const CLOSED: &str = "an attempt that has ended gets nothing from a late copy";
 pub(crate) const IN_ORDER: &str = "no newcomer overtakes a waiter that keeps asking";
@@ -41,22 +43,19 @@ impl World {
     fn execute(&self, state: &mut State, sent: Request) -> Reply {
         let from = sent.from;
         let before = state.holder().filter(|_| state.record.gate.is_some());
+        let known = |token: Option<u64>| described(token?, HolderInfo::default());
         let reply = match sent.kind {
             Kind::Delete { described } => {
-                let expected = Hold { id: id(from), token: described, info: HolderInfo::default() };
-                Reply::Ended(model::delete(&mut state.record, now(), &expected))
+                let end = End::new(request(from)).with_known(known(described));
+                Reply::Ended(quick::delete(&mut state.record, now(), &end))
             }
             Kind::End { closes } => {
                 let end = End::new(request(from)).with_closes(closes);
                 self.step(state, &Action::End(end))
             }
             Kind::Keep { description } => {
-                let described = |token| {
-                    let token = FencingToken::from_micros(token);
-                    Box::new(Description::new(token, HolderInfo::default()))
-                };
                 let keep = Keep::new(request(from), span(self.ttl));
-                self.keep(state, keep.with_description(description.map(described)))
+                self.keep(state, keep.with_description(known(description)))
             }
             Kind::Set => self.set(state, from),
             Kind::Take => self.take(state, from),
@@ -87,15 +86,11 @@ impl World {
             matches!(client.phase, Phase::Asking | Phase::Waiting) && *waiting != from
         };
         let waits = state.record.queue.values().any(|waiter| waits(&number(waiter.request.id)));
-        let asked = (id(from), self.ttl);
-        match model::set(&mut state.record, &mut state.counter, now(), asked) {
-            Some(token) => {
-                state.has_overtaken |= waits;
-                let token = FencingToken::from_micros(token);
-                Reply::Granted(Grant::new(token).with_described(false))
-            }
-            None => Reply::Busy { retry_after: Duration::ZERO },
-        }
+        let token = quick::set(&mut state.record, &mut state.counter, now(), (id(from), self.ttl));
+        let Some(token) = token else { return Reply::Busy { retry_after: Duration::ZERO } };
+        state.has_overtaken |= waits;
+        let token = FencingToken::from_micros(token);
+        Reply::Granted(Grant::new(token).with_described(false))
     }
 
     fn take(&self, state: &mut State, from: u8) -> Reply {

@@ -1,14 +1,12 @@
 //! What one command does in place of a script: `SET … NX` beside a draw from the counter, and a
-//! delete of the value that the holder expects.
-//!
-//! Each knows the gate alone. So the gate must be there whenever the rest of the record matters.
+//! delete of the value that the holder expects. Each knows the gate alone. So the gate must be
+//! there whenever the rest of the record matters.
 
-use super::record::{Gate, Hold, Record, State};
-use crate::holder::{HolderId, HolderInfo};
-use crate::time::Now;
+use leasehold_core::model::{Gate, Hold, Record, State};
+use leasehold_core::{End, HolderId, HolderInfo, Now};
 
 /// Takes a name that has no gate. The number is drawn in any case. Returns the token.
-pub fn set(
+pub(super) fn set(
     record: &mut Record,
     counter: &mut u64,
     now: Now,
@@ -25,8 +23,11 @@ pub fn set(
 }
 
 /// Ends the hold of a name that nobody awaits, if the gate says just what its holder expects.
-pub fn delete(record: &mut Record, now: Now, expected: &Hold) -> bool {
+pub(super) fn delete(record: &mut Record, now: Now, end: &End) -> bool {
     record.expire(now);
-    let equals = |gate: &mut Gate| matches!(&gate.state, State::Held(hold) if hold == expected);
-    record.gate.take_if(equals).is_some()
+    let known = end.known.as_deref();
+    let token = known.map(|known| known.token.micros());
+    let info = known.map(|known| (*known.info).clone()).unwrap_or_default();
+    let held = State::Held(Hold { id: end.request.id, token, info });
+    record.gate.take_if(|gate| gate.state == held).is_some()
 }
