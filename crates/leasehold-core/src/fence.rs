@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "serde")]
-use serde::{Deserialize, Serialize};
-
 use crate::error::Error;
 use crate::name::LockName;
 use crate::token::FencingToken;
@@ -13,7 +10,6 @@ use crate::token::FencingToken;
 ///
 /// Tokens of different locks cannot be compared, so the name goes with the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fence {
     /// The name of the lock.
     pub lock: LockName,
@@ -30,7 +26,6 @@ impl Fence {
 
 /// The highest token that was seen for each lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fences(pub BTreeMap<LockName, FencingToken>);
 
 impl Fences {

@@ -267,8 +267,6 @@ impl HolderInfo {
 
 /// The state of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HoldState {
     /// The hold lasts until its deadline, and its holder may renew it.

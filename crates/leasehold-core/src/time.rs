@@ -9,9 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-#[cfg(feature = "serde")]
-use serde::{Deserialize, Serialize};
-
 /// A future that its poller owns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -93,7 +90,6 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// clock, from which tokens are minted. A Redis server has one clock for both; a file store needs
 /// two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Now {
     /// The time of the clock by which leases end.
     pub lease_us: u64,
