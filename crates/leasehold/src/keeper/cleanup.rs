@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::Backoff;
+use leasehold_core::renewal::Renewing;
 use leasehold_core::{Action, BoxFuture, End, Instant, LockName, StoreError, StoreErrorKind};
 
 use super::Keeper;
-use super::lease::Attempt;
+use super::lease::{Attempt, LeaseState};
 use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.
@@ -28,6 +29,15 @@ pub(super) struct Cleanup {
     pub(super) until: Instant,
     /// The notice that is published under the name, once the action is done.
     pub(super) notice: Option<String>,
+}
+
+/// A lease that was dropped and not passed on.
+#[derive(Debug)]
+pub(super) struct LetGo {
+    pub(super) state: Arc<LeaseState>,
+    pub(super) renewing: Renewing,
+    /// Its release.
+    pub(super) cleanup: Cleanup,
 }
 
 impl Cleanup {

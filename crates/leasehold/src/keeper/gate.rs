@@ -13,11 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::renewal::Renewing;
-use leasehold_core::{Error, FencingToken, HolderId, Instant, LockName, Result, StoreError};
+use leasehold_core::{Error, FencingToken, Instant, LockName, Result, StoreError};
 use tokio::sync::oneshot;
 
-use super::cleanup::Cleanup;
+use super::cleanup::LetGo;
 use super::lease::{Attempt, Held, LeaseState};
 use super::{Keeper, Map, Table};
 use crate::store::Subscription;
@@ -36,9 +35,8 @@ pub(super) struct Gates {
     /// Whether the store has queues.
     queued: bool,
     tickets: u64,
-    /// Names with a release that the keeper has not taken yet; then gates without callers, and
-    /// until when those are kept.
-    parked: VecDeque<(Instant, LockName)>,
+    /// The gates without callers, and until when they are kept.
+    idle: VecDeque<(Instant, LockName)>,
 }
 
 /// The callers of one client that want one name. The gate exists while one of them asks or holds.
@@ -48,8 +46,6 @@ struct Gate {
     terms: Option<Duration>,
     head: Head,
     callers: VecDeque<Caller>,
-    let_go: Option<Box<KeptForNext>>,
-    is_listed: bool,
     /// Made for the first call that polls.
     subscription: Option<SharedSubscription>,
 }
@@ -59,12 +55,10 @@ struct Gate {
 enum Head {
     /// It asks the store.
     Asking,
-    /// It has the lease.
+    /// It has the lease, or has just let it go.
     Held { by: u64, slice_until: Instant },
     /// There is no caller. The gate is kept until this time, with its subscription.
     Idle { until: Instant },
-    /// The lease was dropped, and nobody has sent its release yet.
-    LetGo,
 }
 
 /// A caller behind the first.
@@ -73,15 +67,6 @@ struct Caller {
     ticket: u64,
     attempt: Arc<Attempt>,
     turn: oneshot::Sender<Result<Turn, StoreError>>,
-}
-
-/// A lease that was dropped while nobody was in line.
-#[derive(Debug)]
-struct KeptForNext {
-    state: Arc<LeaseState>,
-    renewing: Renewing,
-    slice_until: Instant,
-    cleanup: Cleanup,
 }
 
 /// The subscription of the callers of a gate, at a store without queues.
@@ -202,15 +187,26 @@ impl Keeper {
             (gate.head, gate.terms) = (Head::Asking, terms);
             return Ok(Turn::Ask(Some(self.front(&attempt.name))));
         }
-        if gate.head == Head::LetGo {
-            return Ok(self.after_let_go(table, attempt, now));
+        if let Head::Held { by, slice_until } = gate.head
+            && let Some(let_go) = table.let_go.remove(&by)
+        {
+            let LetGo { state, renewing, cleanup } = let_go;
+            let is_valid =
+                state.signal.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
+            let next = (now < slice_until && is_valid).then(|| state.passed_on(attempt, now));
+            if let Some(state) = next.flatten() {
+                return Ok(Turn::Held(self.take_over(table, state, renewing, now)));
+            }
+            table.cleanups.push(cleanup);
+            gate.head = Head::Asking;
+            return Ok(Turn::Ask(Some(self.front(&attempt.name))));
         }
         if !waits {
             return Ok(Turn::Busy);
         }
         let own = match gate.head {
             Head::Held { by, .. } if self.is_observed() => table.leases.get(self.id(by)),
-            Head::Asking | Head::Held { .. } | Head::Idle { .. } | Head::LetGo => None,
+            Head::Asking | Head::Held { .. } | Head::Idle { .. } => None,
         };
         let own = own.map(|own| own.token());
         let asks = usize::from(gate.head == Head::Asking);
@@ -220,36 +216,6 @@ impl Keeper {
         gate.callers.push_back(Caller { ticket, attempt: Arc::clone(attempt), turn: sender });
         let (keeper, name) = (Arc::clone(self), attempt.name.clone());
         Err(Waiting { keeper, name, ticket, ahead, own, turn })
-    }
-
-    /// Handles a caller that comes just after the lease was dropped: the caller gets that lease, or
-    /// it asks for another one after the release.
-    fn after_let_go(self: &Arc<Self>, table: &mut Table, attempt: &Attempt, now: Instant) -> Turn {
-        let kept = table.gates.by_name.get_mut(&attempt.name).and_then(|gate| {
-            gate.head = Head::Asking;
-            gate.let_go.take()
-        });
-        let front = self.front(&attempt.name);
-        let Some(kept) = kept else { return Turn::Ask(Some(front)) };
-        let is_valid =
-            kept.state.signal.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
-        let is_passed = now < kept.slice_until && is_valid;
-        let next = is_passed.then(|| kept.state.passed_on(attempt, now)).flatten();
-        let KeptForNext { mut renewing, slice_until, cleanup, .. } = *kept;
-        let Some(state) = next else {
-            table.cleanups.push(cleanup);
-            self.wake.notify_one();
-            return Turn::Ask(Some(front));
-        };
-        front.take(table, Head::Held { by: state.number(), slice_until });
-        state.mark_delivered(now);
-        // The answer to a renewal may have come while nobody had the lease.
-        renewing.resume(now);
-        let due = table.leases.add(Arc::clone(&state), renewing);
-        // The release of the lease is not sent.
-        table.unfinished -= 1;
-        self.wake_by(table, due);
-        Turn::Held(self.held(state))
     }
 
     fn front(self: &Arc<Self>, name: &LockName) -> Front {
@@ -270,14 +236,16 @@ impl Keeper {
             gate.head = Head::Asking;
             return Wakeup(Some((next.turn, Turn::Ask(Some(self.front(name))))));
         }
-        if gate.let_go.is_some() {
-            gate.head = Head::LetGo;
-        } else if table.gates.queued {
+        if of.is_some_and(|of| table.let_go.contains_key(&of)) {
+            // A caller that comes may take the lease over.
+            return Wakeup::default();
+        }
+        if table.gates.queued {
             place.remove();
         } else {
             let until = self.store.now() + IDLE;
             gate.head = Head::Idle { until };
-            table.gates.parked.push_back((until, name.clone()));
+            table.gates.idle.push_back((until, name.clone()));
             self.wake_by(table, until);
         }
         Wakeup::default()
@@ -337,70 +305,31 @@ impl Table {
 
 impl Gates {
     pub(super) fn new(slice: Duration, queued: bool) -> Self {
-        Self { by_name: Map::default(), slice, queued, tickets: 0, parked: VecDeque::new() }
+        Self { by_name: Map::default(), slice, queued, tickets: 0, idle: VecDeque::new() }
     }
 
     fn open(&mut self, name: &LockName, terms: Option<Duration>, head: Head) {
-        let (callers, let_go) = (VecDeque::new(), None);
-        let gate = Gate { terms, head, callers, let_go, is_listed: false, subscription: None };
+        let gate = Gate { terms, head, callers: VecDeque::new(), subscription: None };
         self.by_name.insert(name.clone(), gate);
-    }
-
-    /// Keeps a lease that was let go, for a caller that comes before the keeper releases it.
-    /// Returns the release if the lease has no gate.
-    pub(super) fn keep_for_next(
-        &mut self,
-        state: &Arc<LeaseState>,
-        renewing: Option<Renewing>,
-        cleanup: Cleanup,
-    ) -> Option<Cleanup> {
-        let gate = self.by_name.get_mut(&state.name);
-        let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
-        let Head::Held { by, slice_until } = gate.head else { return Some(cleanup) };
-        // The release of an earlier lease may not have been sent yet.
-        if by != state.number() || gate.let_go.is_some() {
-            return Some(cleanup);
-        }
-        if !std::mem::replace(&mut gate.is_listed, true) {
-            self.parked.push_front((Instant::default(), state.name.clone()));
-        }
-        let state = Arc::clone(state);
-        gate.let_go = Some(Box::new(KeptForNext { state, renewing, slice_until, cleanup }));
-        None
-    }
-
-    /// Records that a lease which was let go has ended: no caller may take it over.
-    pub(super) fn end_kept(&mut self, id: HolderId) {
-        let let_go = self.parked.iter().take_while(|(until, _)| *until == Instant::default());
-        for (_, name) in let_go {
-            let kept = self.by_name.get_mut(name).and_then(|gate| gate.let_go.as_mut());
-            if let Some(kept) = kept.filter(|kept| kept.state.id() == id) {
-                kept.slice_until = Instant::default();
-            }
-        }
     }
 
     /// When the first gate without callers is given up.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.parked.front().map(|(until, _)| *until)
+        self.idle.front().map(|(until, _)| *until)
     }
 
-    /// Takes out the releases that nobody has taken: the keeper sends them now. Also takes out the
-    /// gates that nobody uses, because messages that nobody reads would pile up. They are dropped
-    /// with the second value.
-    pub(super) fn take_due(&mut self, now: Instant) -> (Vec<Cleanup>, impl Sized + use<>) {
-        let (mut cleanups, mut unused) = (Vec::new(), Vec::new());
+    /// Takes out the gates that nobody uses, because messages that nobody reads would pile up. They
+    /// are dropped with the value.
+    pub(super) fn take_due(&mut self, now: Instant) -> impl Sized + use<> {
+        let mut unused = Vec::new();
         while self.next_due().is_some_and(|until| until <= now)
-            && let Some((until, name)) = self.parked.pop_front()
+            && let Some((until, name)) = self.idle.pop_front()
         {
-            let Some(gate) = self.by_name.get_mut(&name) else { continue };
-            gate.is_listed = false;
-            cleanups.extend(gate.let_go.take().map(|kept| kept.cleanup));
-            if gate.head == Head::LetGo || gate.head == (Head::Idle { until }) {
+            if self.by_name.get(&name).is_some_and(|gate| gate.head == Head::Idle { until }) {
                 unused.extend(self.by_name.remove(&name));
             }
         }
-        (cleanups, unused)
+        unused
     }
 
     /// Takes out the callers behind the first of a gate: a store's answer concerns all of them.
@@ -409,15 +338,9 @@ impl Gates {
         gate.map(|gate| std::mem::take(&mut gate.callers).into()).unwrap_or_default()
     }
 
-    /// Ends all gates. Returns what ends their callers when it is dropped, and the releases.
-    pub(super) fn close(&mut self) -> (impl Sized + use<>, Vec<Cleanup>) {
-        let (mut callers, mut cleanups) = (Vec::new(), Vec::new());
-        for gate in self.by_name.values_mut() {
-            callers.extend(std::mem::take(&mut gate.callers));
-            cleanups.extend(gate.let_go.take().map(|kept| kept.cleanup));
-        }
-        self.by_name.clear();
-        (callers, cleanups)
+    /// Ends all gates. Returns what ends their callers when it is dropped.
+    pub(super) fn close(&mut self) -> impl Sized + use<> {
+        std::mem::take(&mut self.by_name)
     }
 }
 

@@ -9,7 +9,7 @@ use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{Error, Grant, Instant, LossReason, Operation, Renewal, Reply, Result};
 
-use super::cleanup::{CLEANUP_LIFE, Cleanup};
+use super::cleanup::{CLEANUP_LIFE, Cleanup, LetGo};
 use super::gate::{Front, Wakeup};
 use super::lease::{Attempt, Held, LeaseState};
 use super::{Keeper, Table};
@@ -79,6 +79,24 @@ impl Keeper {
         Some(self.held(state))
     }
 
+    /// Adds to the table a lease that was let go, for the caller that takes it over as `state`: its
+    /// release is not sent.
+    pub(super) fn take_over(
+        self: &Arc<Self>,
+        table: &mut Table,
+        state: Arc<LeaseState>,
+        mut renewing: Renewing,
+        now: Instant,
+    ) -> Held {
+        table.unfinished -= 1;
+        state.mark_delivered(now);
+        // The answer to a renewal may have come while nobody had the lease.
+        renewing.resume(now);
+        let due = table.leases.add(Arc::clone(&state), renewing);
+        self.wake_by(table, due);
+        self.held(state)
+    }
+
     /// Hands gathered leases to their caller. Returns false, and hands over none, if one of them is
     /// no longer in the table, or if the client was closed. `max_hold` counts from the last of the
     /// grants.
@@ -144,8 +162,10 @@ impl Keeper {
             let mut table = self.table();
             // From here on the lease is not passed on any more.
             let holder = table.leases.get(state.id()).cloned();
-            let wakeup = holder.as_ref().and_then(|holder| self.remove(&mut table, holder));
-            table.gates.end_kept(state.id());
+            let wakeup = match &holder {
+                Some(holder) => self.remove(&mut table, holder),
+                None => self.end_let_go(&mut table, state.number()),
+            };
             (holder, wakeup)
         };
         if let Some(holder) = holder {
@@ -212,10 +232,23 @@ impl Keeper {
         let was_kept = renewing.is_some();
         if let Some(cleanup) = cleanup {
             table.unfinished += 1;
-            let kept = renewing.filter(|_| !table.closed);
-            table.cleanups.extend(table.gates.keep_for_next(state, kept, cleanup));
+            match renewing {
+                Some(renewing) => {
+                    let let_go = LetGo { state: Arc::clone(state), renewing, cleanup };
+                    table.let_go.insert(state.number(), let_go);
+                }
+                None => table.cleanups.push(cleanup),
+            }
         }
         (false, was_kept.then(|| self.lease_ended(table, state)))
+    }
+
+    /// Releases a lease that was let go: from here on no caller takes it over. Returns the turn of
+    /// the next caller of its gate.
+    pub(super) fn end_let_go(self: &Arc<Self>, table: &mut Table, number: u64) -> Option<Wakeup> {
+        let LetGo { state, cleanup, .. } = table.let_go.remove(&number)?;
+        table.cleanups.push(cleanup);
+        Some(self.lease_ended(table, &state))
     }
 
     /// Ends a lease that was let go, and reports its end. Returns the turn of the next caller.

@@ -49,11 +49,10 @@ impl Keeper {
                 }
             }
             Message::Revoked { attempt, .. } => {
-                let id = self.id(attempt);
                 let state = {
-                    let mut table = self.table();
-                    table.gates.end_kept(id);
-                    table.leases.get(id).cloned()
+                    let table = self.table();
+                    let let_go = table.let_go.get(&attempt).map(|let_go| &let_go.state);
+                    table.leases.get(self.id(attempt)).or(let_go).cloned()
                 };
                 if let Some(state) = state {
                     self.lose(&state, LossReason::Revoked);

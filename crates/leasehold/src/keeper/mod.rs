@@ -26,7 +26,7 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, SetOnce};
 
-use self::cleanup::Cleanup;
+use self::cleanup::{Cleanup, LetGo};
 use self::gate::Gates;
 pub(crate) use self::gate::{Front, Turn, Waiting};
 pub(crate) use self::held::Validity;
@@ -86,6 +86,9 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Table {
     leases: Leases,
+    /// The leases that were dropped and not passed on, by the numbers of their attempts. The keeper
+    /// releases them, unless a caller takes them over before that.
+    let_go: Map<u64, LetGo>,
     gates: Gates,
     /// The attempts of calls under way, by their numbers.
     calls: Map<u64, Arc<Attempt>>,
@@ -122,6 +125,7 @@ impl Keeper {
         let slice = if has_local_tokens { slice } else { Duration::ZERO };
         let table = Table {
             leases: Leases::default(),
+            let_go: Map::default(),
             gates: Gates::new(slice, store.inner.capabilities().queued),
             calls: Map::default(),
             cleanups: Vec::new(),
@@ -292,8 +296,7 @@ impl Keeper {
         let (leases, calls, callers) = {
             let mut table = self.table();
             (table.closed, table.given_up) = (true, None);
-            let (callers, cleanups) = table.gates.close();
-            table.cleanups.extend(cleanups);
+            let callers = table.gates.close();
             // The calls may not be polled.
             let calls = std::mem::take(&mut table.calls);
             for call in calls.values() {

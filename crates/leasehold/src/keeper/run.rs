@@ -12,6 +12,7 @@ use leasehold_core::{BoxFuture, Instant};
 use tokio::task::coop::cooperative;
 
 use super::Keeper;
+use super::gate::Wakeup;
 use super::inbox::Listener;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
@@ -90,10 +91,13 @@ impl Running {
     /// Starts the work that is due, and returns when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let (keeper, now) = (Arc::clone(&self.keeper), self.keeper.store.now());
-        let (cleanups, leases, _unused, next) = {
+        let (wakeups, cleanups, leases, _unused, next) = {
             let mut table = keeper.table();
-            let (let_go, unused) = table.gates.take_due(now);
-            let cleanups = std::mem::take(&mut table.cleanups).into_iter().chain(let_go);
+            let let_go: Vec<_> = table.let_go.keys().copied().collect();
+            let ended = let_go.into_iter().map(|number| keeper.end_let_go(&mut table, number));
+            let wakeups: Vec<_> = ended.collect();
+            let cleanups = std::mem::take(&mut table.cleanups);
+            let unused = table.gates.take_due(now);
             let leases = table.leases.take_due(now);
             let is_busy = !self.jobs.is_empty() || self.listener.opening.is_some();
             if table.is_idle() && !keeper.has_handles() && !is_busy {
@@ -108,11 +112,12 @@ impl Running {
             }
             let is_wanted = keeper.wants_inbox.load(Ordering::Relaxed);
             self.listener.is_wanted = is_wanted && !table.closed;
-            (cleanups, leases, unused, next)
+            (wakeups, cleanups, leases, unused, next)
         };
         let DueLeases { lost, renewals, untold } = leases;
         lost.into_iter().for_each(|(state, reason)| keeper.lose(&state, reason));
-        self.jobs.extend(cleanups.map(|cleanup| keeper.cleanup(cleanup)));
+        wakeups.into_iter().flatten().for_each(Wakeup::deliver);
+        self.jobs.extend(cleanups.into_iter().map(|cleanup| keeper.cleanup(cleanup)));
         let shard = |state: &LeaseState| keeper.store.inner.shard(&state.name);
         let untold = batches(untold, |state| shard(state)).into_iter();
         self.jobs.extend(untold.map(|batch| keeper.tell(batch)));
