@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold_core::{LockName, LossReason, Mode, StoreErrorKind};
 use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, SharedString, Unit,
-    with_recorder,
+    Label, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
 };
 
 use super::{Event, LeaseFacts, Observer};
@@ -31,11 +31,6 @@ const STORE_ERRORS: &str = "leasehold_store_errors_total";
 const WAIT: &str = "leasehold_wait_seconds";
 const WAITING: &str = "leasehold_waiting";
 const WARNINGS: &str = "leasehold_warnings_total";
-
-/// The values of the label `outcome` of renewals.
-const RENEWAL_OUTCOMES: [&str; 2] = ["renewed", "overdue"];
-
-static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(module_path!()));
 
 /// Counts events, and measures the times of waits, of leases and of requests to the store, for the
 /// installed recorder of the crate `metrics`. Exporters for Prometheus, OpenTelemetry, StatsD and
@@ -126,43 +121,36 @@ impl MetricsObserver {
         self
     }
 
-    /// The key of a metric about a lock.
-    fn key(
-        &self,
-        metric: &'static str,
-        name: &LockName,
-        labels: &[(&'static str, &'static str)],
-    ) -> Key {
-        let group = self.grouping.as_ref().map(|grouping| grouping.label(name));
-        key(metric, labels, group)
+    /// The labels of a metric about a lock.
+    fn labels(&self, name: &LockName, own: &[(&'static str, &'static str)]) -> Vec<Label> {
+        labels(own, self.grouping.as_ref().map(|grouping| grouping.label(name)))
     }
 
-    /// The key of a metric about locks of one mode.
-    fn mode_key(&self, metric: &'static str, name: &LockName, mode: Mode) -> Key {
-        self.key(metric, name, &[("mode", mode.as_str())])
+    fn mode(&self, name: &LockName, mode: Mode) -> Vec<Label> {
+        self.labels(name, &[("mode", mode.as_str())])
     }
 
     fn end_call(&self, call: u64, name: &LockName, mode: Mode, outcome: &'static str) {
         if self.waiting.lock().remove(&call) {
-            gauge(&self.mode_key(WAITING, name, mode)).decrement(1);
+            gauge!(WAITING, self.mode(name, mode)).decrement(1);
         }
         let labels = [("mode", mode.as_str()), ("outcome", outcome)];
-        counter(&self.key(ACQUIRES, name, &labels)).increment(1);
+        counter!(ACQUIRES, self.labels(name, &labels)).increment(1);
     }
 
     fn granted(&self, call: u64, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, waited: Duration) {
         self.end_call(call, name, mode, "granted");
-        histogram(&self.mode_key(WAIT, name, mode)).record(waited);
-        gauge(&self.mode_key(HELD, name, mode)).increment(1);
+        histogram!(WAIT, self.mode(name, mode)).record(waited);
+        gauge!(HELD, self.mode(name, mode)).increment(1);
     }
 
     fn end_hold(&self, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, held: Duration) {
-        gauge(&self.mode_key(HELD, name, mode)).decrement(1);
-        histogram(&self.mode_key(HOLD, name, mode)).record(held);
+        gauge!(HELD, self.mode(name, mode)).decrement(1);
+        histogram!(HOLD, self.mode(name, mode)).record(held);
     }
 
     fn renewal(&self, name: &LockName, outcome: &'static str) {
-        counter(&self.key(RENEWALS, name, &[("outcome", outcome)])).increment(1);
+        counter!(RENEWALS, self.labels(name, &[("outcome", outcome)])).increment(1);
     }
 }
 
@@ -187,7 +175,7 @@ impl Observer for MetricsObserver {
         match *event {
             Event::Waiting { call, request, .. } => {
                 if self.waiting.lock().insert(call) {
-                    gauge(&self.mode_key(WAITING, request.name, request.mode)).increment(1);
+                    gauge!(WAITING, self.mode(request.name, request.mode)).increment(1);
                 }
             }
             Event::Granted { call, lease, waited } => self.granted(call, lease, waited),
@@ -195,96 +183,72 @@ impl Observer for MetricsObserver {
             Event::Overdue { lease, .. } => self.renewal(lease.name, "overdue"),
             Event::Lost { lease, held, reason, .. } => {
                 self.end_hold(lease, held);
-                counter(&self.key(LOSSES, lease.name, &[("reason", reason.as_str())])).increment(1);
+                counter!(LOSSES, self.labels(lease.name, &[("reason", reason.as_str())]))
+                    .increment(1);
             }
             Event::Released { lease, held } => self.end_hold(lease, held),
             Event::Failed { call, request, outcome, .. } => {
                 self.end_call(call, request.name, request.mode, outcome);
             }
             Event::RoundTrip { operation, took, error, away, .. } => {
-                histogram(&key(STORE, &[("operation", operation)], None)).record(took);
+                histogram!(STORE, "operation" => operation).record(took);
                 if let Some(error) = error {
-                    store_error(error.kind().as_str()).increment(1);
+                    counter!(STORE_ERRORS, "kind" => error.kind().as_str()).increment(1);
                 }
                 if away.is_some() {
-                    counter(&Key::from_static_name(RECONNECTS)).increment(1);
+                    counter!(RECONNECTS).increment(1);
                 }
             }
-            Event::Warning { .. } => counter(&Key::from_static_name(WARNINGS)).increment(1),
+            Event::Warning { .. } => counter!(WARNINGS).increment(1),
         }
     }
-}
-
-fn store_error(kind: &'static str) -> Counter {
-    counter(&key(STORE_ERRORS, &[("kind", kind)], None))
 }
 
 /// Registers the metrics of the client that alerts are made for. If a series began with its first
 /// event, it would show no increase for that event.
 fn begin_store() {
     for kind in StoreErrorKind::WORDS {
-        store_error(kind).increment(0);
+        counter!(STORE_ERRORS, "kind" => *kind).increment(0);
     }
-    for name in [RECONNECTS, WARNINGS] {
-        counter(&Key::from_static_name(name)).increment(0);
-    }
+    counter!(RECONNECTS).increment(0);
+    counter!(WARNINGS).increment(0);
 }
 
 /// Registers the metrics of leases that alerts are made for, for all names or for one group.
 fn begin_leases(group: Option<&Label>) {
-    let begin = |metric, labels: &[(&'static str, &'static str)]| {
-        counter(&key(metric, labels, group.cloned())).increment(0);
-    };
-    LossReason::WORDS.iter().for_each(|reason| begin(LOSSES, &[("reason", reason)]));
-    RENEWAL_OUTCOMES.iter().for_each(|outcome| begin(RENEWALS, &[("outcome", outcome)]));
+    for reason in LossReason::WORDS {
+        counter!(LOSSES, labels(&[("reason", *reason)], group.cloned())).increment(0);
+    }
+    for outcome in ["renewed", "overdue"] {
+        counter!(RENEWALS, labels(&[("outcome", outcome)], group.cloned())).increment(0);
+    }
     for mode in Mode::WORDS {
-        begin(ACQUIRES, &[("mode", mode), ("outcome", "granted")]);
+        let own = [("mode", *mode), ("outcome", "granted")];
+        counter!(ACQUIRES, labels(&own, group.cloned())).increment(0);
     }
 }
 
-fn key(metric: &'static str, labels: &[(&'static str, &'static str)], group: Option<Label>) -> Key {
-    let labels = labels.iter().map(|(label, value)| Label::from_static_parts(label, value));
-    Key::from_parts(KeyName::from_const_str(metric), labels.chain(group).collect::<Vec<_>>())
-}
-
-fn counter(key: &Key) -> Counter {
-    with_recorder(|recorder| recorder.register_counter(key, &METADATA))
-}
-
-fn gauge(key: &Key) -> Gauge {
-    with_recorder(|recorder| recorder.register_gauge(key, &METADATA))
-}
-
-fn histogram(key: &Key) -> Histogram {
-    with_recorder(|recorder| recorder.register_histogram(key, &METADATA))
+fn labels(own: &[(&'static str, &'static str)], group: Option<Label>) -> Vec<Label> {
+    let own = own.iter().map(|(label, value)| Label::from_static_parts(label, value));
+    own.chain(group).collect()
 }
 
 fn describe() {
-    let counters = [
-        (ACQUIRES, "Calls for a lease that have ended, by how."),
-        (LOSSES, "Leases that ended before their holder let go, by why."),
-        (RECONNECTS, "How often the store answered again after an outage."),
-        (RENEWALS, "Renewals of leases, by whether they succeeded."),
-        (STORE_ERRORS, "Requests to the store that failed."),
-        (WARNINGS, "Warnings of the client: its log has their texts."),
-    ];
-    let gauges = [(HELD, "Leases that are held now."), (WAITING, "Calls for a lease that wait.")];
-    let histograms = [
-        (HOLD, "For how long leases were held."),
-        (STORE, "How long requests to the store took."),
-        (WAIT, "How long calls waited that were granted a lease."),
-    ];
-    with_recorder(|recorder| {
-        for (name, words) in counters {
-            recorder.describe_counter(name.into(), Some(Unit::Count), words.into());
-        }
-        for (name, words) in gauges {
-            recorder.describe_gauge(name.into(), Some(Unit::Count), words.into());
-        }
-        for (name, words) in histograms {
-            recorder.describe_histogram(name.into(), Some(Unit::Seconds), words.into());
-        }
-    });
+    describe_counter!(ACQUIRES, Unit::Count, "Calls for a lease that have ended, by how.");
+    describe_counter!(LOSSES, Unit::Count, "Leases that ended before their holder let go, by why.");
+    describe_counter!(
+        RECONNECTS,
+        Unit::Count,
+        "How often the store answered again after an outage."
+    );
+    describe_counter!(RENEWALS, Unit::Count, "Renewals of leases, by whether they succeeded.");
+    describe_counter!(STORE_ERRORS, Unit::Count, "Requests to the store that failed.");
+    describe_counter!(WARNINGS, Unit::Count, "Warnings of the client: its log has their texts.");
+    describe_gauge!(HELD, Unit::Count, "Leases that are held now.");
+    describe_gauge!(WAITING, Unit::Count, "Calls for a lease that wait.");
+    describe_histogram!(HOLD, Unit::Seconds, "For how long leases were held.");
+    describe_histogram!(STORE, Unit::Seconds, "How long requests to the store took.");
+    describe_histogram!(WAIT, Unit::Seconds, "How long calls waited that were granted a lease.");
 }
 
 debug_as!(MetricsObserver => |_, f| f.write_str("MetricsObserver { .. }"));
