@@ -6,6 +6,7 @@ use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::yield_now;
 
+use crate::background;
 use crate::process::PerProcess;
 
 /// The runtime of each process. It outlives all clients, because the sockets of a client belong to
@@ -44,25 +45,15 @@ pub fn wait<T, E: From<Error>>(call: impl Future<Output = Result<T, E>>) -> Resu
         let why = "a blocking call inside an async runtime would block it: use `.await` there";
         return Err(Error::from(InvalidInput::new("runtime", why)).into());
     }
-    runtime().map_err(Error::from)?.block_on(async {
+    let runtime = background::runtime_in(RUNTIME.this()).map_err(|error| {
+        let message = format!("no runtime for the blocking call: {error}");
+        Error::from(StoreError::new(StoreErrorKind::Full, message).with_source(error))
+    })?;
+    runtime.block_on(async {
         // While nobody waited, a server may have closed a connection. The first turn reads that
         // from the socket, and the second ends the connection.
         yield_now().await;
         yield_now().await;
         call.await
     })
-}
-
-fn runtime() -> Result<&'static Runtime, StoreError> {
-    let slot = RUNTIME.this();
-    if let Some(runtime) = slot.get() {
-        return Ok(runtime);
-    }
-    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let made = made.map_err(|error| {
-        let message = format!("no runtime for the blocking call: {error}");
-        StoreError::new(StoreErrorKind::Full, message).with_source(error)
-    })?;
-    // Another thread may have been faster. Then our runtime, on which nothing runs, is dropped.
-    Ok(slot.get_or_init(|| made))
 }
