@@ -48,16 +48,17 @@ pub(crate) struct Signal {
     clock: Arc<dyn Clock>,
     /// The end of the last grant or renewal, in nanoseconds since the clock's origin.
     renewed_until: AtomicU64,
-    /// The time at which `max_hold` ends the lease.
-    limit: OnceLock<Instant>,
+    /// The start of the hold, and the time at which `max_hold` ends it, once the caller has the
+    /// lease.
+    delivered: OnceLock<(Instant, Option<Instant>)>,
     ended: SetOnce<End>,
 }
 
 impl Signal {
     pub(crate) fn new(clock: Arc<dyn Clock>, until: Instant) -> Self {
         let renewed_until = AtomicU64::new(nanos(until));
-        let (limit, ended) = (OnceLock::new(), SetOnce::new());
-        Self { made_in: MadeIn::this(), clock, renewed_until, limit, ended }
+        let (delivered, ended) = (OnceLock::new(), SetOnce::new());
+        Self { made_in: MadeIn::this(), clock, renewed_until, delivered, ended }
     }
 
     /// The signal of the next holder, with the same end of validity as this signal.
@@ -65,15 +66,25 @@ impl Signal {
         Self::new(Arc::clone(&self.clock), self.valid_until())
     }
 
-    /// Ends the lease at `limit`, for the reason that it was held too long.
-    pub(crate) fn limit_to(&self, limit: Instant) {
-        self.limit.get_or_init(|| limit);
+    /// Records that the caller has the lease. The hold counts from `from`: after `max_hold` the
+    /// lease ends, for the reason that it was held too long.
+    pub(crate) fn deliver(&self, from: Instant, max_hold: Option<Duration>) {
+        self.delivered.get_or_init(|| (from, max_hold.map(|span| from + span)));
+    }
+
+    /// The start of the hold, once the caller has the lease.
+    pub(crate) fn delivered(&self) -> Option<Instant> {
+        self.delivered.get().map(|(from, _)| *from)
+    }
+
+    fn limit(&self) -> Option<Instant> {
+        self.delivered.get()?.1
     }
 
     /// The end of the time for which the holder may rely on the lease.
     pub(crate) fn valid_until(&self) -> Instant {
         let until = self.renewed_until();
-        self.limit.get().map_or(until, |limit| until.min(*limit))
+        self.limit().map_or(until, |limit| until.min(limit))
     }
 
     /// Like [`valid_until`](Self::valid_until), without the limit.
@@ -122,7 +133,7 @@ impl Signal {
     /// The reason for which the lease has run out at `now`, if it has.
     pub(crate) fn overdue(&self, now: Instant) -> Option<LossReason> {
         (now >= self.valid_until()).then(|| {
-            let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
+            let too_long = self.limit().is_some_and(|limit| now >= limit);
             if too_long { LossReason::HeldTooLong } else { LossReason::Expired }
         })
     }
@@ -331,7 +342,7 @@ mod tests {
     fn max_hold_ends_a_healthy_lease() {
         let clock = FakeClock::new();
         let (signal, limit) = (held(&clock), clock.now() + 2 * LEASE);
-        signal.limit_to(limit);
+        signal.deliver(clock.now(), Some(2 * LEASE));
         signal.extend(clock.now(), limit + LEASE);
         assert_eq!((signal.valid_until(), signal.check()), (limit, None));
         assert_eq!(signal.check_at(limit), Some(End::Lost(LossReason::HeldTooLong)));

@@ -47,8 +47,6 @@ impl Keeper {
         (grant, validity): (Grant, Validity),
         now: Instant,
     ) -> Option<Held> {
-        let limit =
-            attempt.options.max_hold.filter(|_| attempt.gathers.is_none()).map(|limit| now + limit);
         let state = {
             let mut table = self.table();
             table.calls.remove(&attempt.number())?;
@@ -62,20 +60,17 @@ impl Keeper {
                 renewing.renew_by(now + CLAIM_AFTER);
             }
             let signal = Signal::new(Arc::clone(&self.store.clock), validity.until);
-            if let Some(limit) = limit {
-                signal.limit_to(limit);
-            }
             if grant.described {
                 self.listen();
             }
             let state = LeaseState::new(Arc::clone(attempt), unanswered, grant, signal, now);
+            if attempt.gathers.is_none() {
+                state.mark_delivered(now);
+            }
             let due = table.leases.add(Arc::clone(&state), renewing);
             self.wake_by(&mut table, due);
             state
         };
-        if attempt.gathers.is_none() {
-            state.mark_delivered(now);
-        }
         Some(self.held(state))
     }
 
@@ -103,14 +98,11 @@ impl Keeper {
     pub(crate) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
-        let max_hold = states.clone().find_map(|state| state.options.max_hold);
-        let limit = max_hold.map(|limit| from + limit);
         let mut table = self.table();
         if table.closed {
             return false;
         }
-        let Some(due) = table.leases.mark_delivered(states.clone(), limit) else { return false };
-        states.for_each(|state| state.mark_delivered(from));
+        let Some(due) = table.leases.mark_delivered(states, from) else { return false };
         self.wake_by(&mut table, due);
         true
     }

@@ -139,10 +139,6 @@ pub(crate) struct Changing {
     /// The number of guards. It is zero once a caller or the keeper has taken on the release, or
     /// the lease was handed out.
     pub(crate) guards: usize,
-    /// The start of the hold: the grant or, with several names, the last grant. It is empty until
-    /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
-    /// several names), `min_hold` does not keep the name taken.
-    delivered: Option<Instant>,
     /// The ttl of the renewals.
     pub(crate) ttl: Duration,
     /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
@@ -320,18 +316,14 @@ impl LeaseState {
         self.changing.lock().guards = 0;
     }
 
-    /// Records that the caller has the lease. The hold counts from `from`.
+    /// Records that the caller has the lease. The hold counts from `from`: the grant or, with
+    /// several names, the last grant.
     pub(crate) fn mark_delivered(&self, from: Instant) {
-        self.changing.lock().delivered.get_or_insert(from);
-    }
-
-    /// The instant from which the caller's hold counts, once the caller has the lease.
-    pub(super) fn held_from(&self) -> Instant {
-        self.changing.lock().delivered.unwrap_or(self.granted_at)
+        self.signal.deliver(from, self.options.max_hold);
     }
 
     pub(crate) fn is_delivered(&self) -> bool {
-        self.changing.lock().delivered.is_some()
+        self.signal.delivered().is_some()
     }
 
     /// Records that the grant was reported or the end was found. Returns whether the other of the
@@ -342,9 +334,11 @@ impl LeaseState {
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
         let min_hold = self.options.min_hold.unwrap_or_default();
-        let Changing { delivered, unanswered, has_succeeded, known, .. } = &*self.changing.lock();
         let left = |from| min_hold.saturating_sub(now.saturating_since(from));
-        let cooldown = delivered.map(left).unwrap_or_default();
+        // If no caller ever has the lease (given back, cancelled, one of several names), `min_hold`
+        // does not keep the name taken.
+        let cooldown = self.signal.delivered().map(left).unwrap_or_default();
+        let Changing { unanswered, has_succeeded, known, .. } = &*self.changing.lock();
         let end = EndHold::new(self.request.clone())
             .with_known(known.clone().map(Box::new))
             .with_closes(*unanswered)

@@ -149,12 +149,12 @@ impl Leases {
         Some((Arc::clone(&entry.state), self.due))
     }
 
-    /// Marks these leases as delivered to their callers, and returns when the first of them is due.
-    /// If one of them is no longer in the table, none is delivered.
+    /// Marks these leases as delivered to their callers, whose holds count from `from`, and returns
+    /// when the first of them is due. If one of them is no longer in the table, none is delivered.
     pub(super) fn mark_delivered<'a>(
         &mut self,
         states: impl Iterator<Item = &'a Arc<LeaseState>> + Clone,
-        limit: Option<Instant>,
+        from: Instant,
     ) -> Option<Instant> {
         if !states.clone().all(|state| self.keeps(state)) {
             return None;
@@ -162,9 +162,7 @@ impl Leases {
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.number()) else { continue };
             entry.renewing.set_renewal(entry.state.options.renewal);
-            if let Some(limit) = limit {
-                entry.state.signal.limit_to(limit);
-            }
+            state.mark_delivered(from);
             self.due = self.due.min(entry.wake_at());
         }
         Some(self.due)

@@ -18,7 +18,8 @@ impl Keeper {
         if !self.is_observed() {
             return;
         }
-        let waited = state.held_from().saturating_since(started);
+        let from = state.signal.delivered().unwrap_or(state.granted_at);
+        let waited = from.saturating_since(started);
         self.observe(&Event::Granted { call, lease: state.facts(), waited });
         let now = self.store.now();
         let end = state.is_reported_again().then(|| state.signal.check_at(now));

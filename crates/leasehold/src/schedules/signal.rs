@@ -84,7 +84,7 @@ fn a_limit_holds_whatever_prolongs_the_lease_in_the_same_moment() {
             let signal = Arc::clone(&signal);
             thread::spawn(move || signal.extend(now, now + LEASE * 2))
         };
-        signal.limit_to(now + LEASE / 2);
+        signal.deliver(now, Some(LEASE / 2));
         assert_eq!(signal.valid_until(), now + LEASE / 2);
         extends.join().unwrap();
         assert_eq!(signal.valid_until(), now + LEASE / 2);
