@@ -50,10 +50,10 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                 // If the client was closed, the drop of the attempt ends it once more.
                 let held = held.ok_or(Error::Closed)?;
                 own.finish();
-                return match held.state.signal.is_over(store.now()) {
-                    true => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
-                    false => Ok(held),
-                };
+                // It may have ended before the caller has it.
+                keeper.ensure_open()?;
+                held.ensure_held_at(store.now())?;
+                return Ok(held);
             }
             Err(error) if error.kind().is_outage() => error,
             Err(error) => return Err(failure(error, lease, &own)),

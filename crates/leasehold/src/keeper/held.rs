@@ -7,7 +7,7 @@ use futures_util::future::join;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{Error, Grant, Instant, LossReason, Operation, Renewal, Reply, Result};
+use leasehold_core::{Grant, Instant, LossReason, Operation, Renewal, Reply, Result};
 
 use super::cleanup::{CLEANUP_LIFE, Cleanup, LetGo};
 use super::gate::{Front, Wakeup};
@@ -278,12 +278,6 @@ impl Held {
             bugs::is_on(Bug::NoCheckAfterReply) || bugs::is_on(Bug::LocalHandOffTooLate);
         let least = self.state.options.least_validity();
         is_unchecked || self.state.signal.check_at(now).is_none() && left > least
-    }
-
-    /// The error for a lease that ended before any caller had it.
-    pub(crate) fn ended(&self) -> Error {
-        let reason = self.state.signal.check().and_then(End::loss);
-        self.state.lost(reason.unwrap_or(LossReason::Expired))
     }
 
     /// The loss, if the lease is lost at `now`, as an error.
