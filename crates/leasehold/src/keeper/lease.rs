@@ -125,9 +125,6 @@ pub(crate) struct LeaseState {
     /// How many times the lease was passed on since the grant, and when the last time was. The
     /// token of this guard is higher than that of the grant by that number.
     pub(crate) passed_on: PassedOn,
-    /// The time at which to report the present holder to the store, if the store does not know the
-    /// holder, or knows an earlier caller.
-    pub(super) tell_at: Option<Instant>,
     /// The token of the grant, by which the store identifies the lease.
     pub(crate) grant_token: FencingToken,
     changing: Mutex<Changing>,
@@ -189,16 +186,15 @@ impl LeaseState {
     ) -> Arc<Self> {
         let options = Arc::clone(&attempt.options);
         let known = described.then(|| Description::new(token, Arc::clone(&attempt.request.info)));
-        let (ttl, tell_at) = (options.ttl, (!described).then(|| now + TELL_AFTER));
-        let passed_on = (PassedOn::default(), tell_at);
-        Self::of((attempt, token), options, (ttl, unanswered, known), passed_on, signal, now)
+        let changing = (options.ttl, unanswered, known);
+        Self::of((attempt, token), options, changing, PassedOn::default(), signal, now)
     }
 
     fn of(
         (attempt, grant_token): (Arc<Attempt>, FencingToken),
         options: Arc<LeaseOptions>,
         (longest_ttl, unanswered, known): (Duration, bool, Option<Description>),
-        (passed_on, tell_at): (PassedOn, Option<Instant>),
+        passed_on: PassedOn,
         signal: Signal,
         now: Instant,
     ) -> Arc<Self> {
@@ -211,7 +207,6 @@ impl LeaseState {
             granted_at: now,
             signal,
             passed_on,
-            tell_at,
             grant_token,
             changing: Mutex::new(changing),
         })
@@ -233,9 +228,15 @@ impl LeaseState {
             (before.longest_ttl, before.unanswered, before.known.clone())
         };
         let (attempt, signal) = (Arc::clone(&self.attempt), self.signal.succeeding());
-        let passed_on = (passed_on, Some(now + TELL_AFTER));
         let options = Arc::clone(&to.options);
         Some(Self::of((attempt, token), options, changing, passed_on, signal, now))
+    }
+
+    /// The time at which to report the holder to the store, if the store does not know the holder,
+    /// or knows an earlier caller.
+    pub(super) fn tell_at(&self) -> Option<Instant> {
+        let is_known = self.passed_on.times == 0 && self.changing.lock().known.is_some();
+        (!is_known).then(|| self.granted_at + TELL_AFTER)
     }
 
     /// The token of this guard.

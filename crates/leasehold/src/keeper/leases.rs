@@ -101,7 +101,7 @@ impl Leases {
 
     /// Adds a lease, and returns when it is due.
     pub(super) fn add(&mut self, state: Arc<LeaseState>, renewing: Renewing) -> Instant {
-        let (number, tell_at) = (state.number(), state.tell_at);
+        let (number, tell_at) = (state.number(), state.tell_at());
         let entry = KeptLease { state, renewing, tell_at };
         let due = entry.wake_at();
         self.due = self.due.min(due);
@@ -144,7 +144,7 @@ impl Leases {
             return None;
         }
         entry.state = next()?;
-        entry.tell_at = entry.state.tell_at;
+        entry.tell_at = entry.state.tell_at();
         self.due = self.due.min(entry.wake_at());
         Some((Arc::clone(&entry.state), self.due))
     }
