@@ -16,8 +16,6 @@ pub const MAX_NAME_BYTES: usize = 512;
 /// leaves room for the hash, whatever the characters are.
 const READABLE_CHARS: usize = 64;
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
 /// Names are compared byte by byte; there is no normalisation, and `/` has no special meaning. A
@@ -71,10 +69,7 @@ impl LockName {
         let text = text.as_ref();
         let readable = text.chars().take(READABLE_CHARS).filter(|c| !c.is_control());
         let mut name: String = readable.chain(['~']).collect();
-        for byte in Sha256::digest(text) {
-            name.push(char::from(HEX[usize::from(byte >> 4)]));
-            name.push(char::from(HEX[usize::from(byte & 15)]));
-        }
+        name.extend(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")));
         Self(name.into())
     }
 
