@@ -340,11 +340,8 @@ impl ClientBuilder {
     fn in_memory(mut self) -> Client {
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
         self.clock = self.clock.or_else(paused);
-        let store = match &self.clock {
-            Some(clock) => Memory::with_clock(Arc::clone(clock)),
-            None => Memory::new(),
-        };
-        self.with(Box::new(store))
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        self.with(Box::new(Memory::on(clock)))
     }
 
     fn with(self, store: Box<dyn Store>) -> Client {

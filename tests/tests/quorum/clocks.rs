@@ -1,6 +1,5 @@
 //! H4, H11, H12, H13: clocks of nodes and of clients, and ballots that are equal or poisoned.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::admin::{ClientId, HolderId};
@@ -97,10 +96,9 @@ impl Clock for Skewed {
     }
 }
 
-async fn client(nodes: &[Memory], clock: impl Clock) -> Client {
-    let clock: Arc<dyn Clock> = Arc::new(clock);
+async fn client(nodes: &[Memory], clock: impl Clock + Clone) -> Client {
     let nodes = nodes.iter().map(|node| Box::new(node.clone()) as Box<dyn Store>).collect();
-    let quorum = must(Quorum::with_clock(nodes, Arc::clone(&clock)));
+    let quorum = must(Quorum::with_clock(nodes, clock.clone()));
     must(Client::builder().store(quorum).clock(clock).build().await)
 }
 

@@ -69,7 +69,11 @@ impl Memory {
 
     /// An empty store on the given clock.
     pub fn with_clock(clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), shared: Arc::default() }
+        Self::on(Arc::new(clock))
+    }
+
+    pub(crate) fn on(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, shared: Arc::default() }
     }
 
     /// The store's record of a name, for tests that compare stores.
