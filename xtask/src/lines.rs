@@ -2,8 +2,8 @@
 //! `cargo xtask tidy` fails above it. `cargo xtask limits` lowers the limits to what is there.
 //!
 //! A line of code is no blank, no comment and no test. An item behind `#[cfg(test)]` is a test, or
-//! behind `#[cfg(fuzzing)]`. So is the file of a module that is declared so. What follows that item
-//! in its file is not.
+//! behind `#[cfg(fuzzing)]` or `#[cfg(leasehold_test_bugs)]`. So is the file of a module that is
+//! declared so. What follows that item in its file is not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -134,10 +134,9 @@ fn modules(file: &File) -> Vec<String> {
     let test = halves(&file.text).1;
     let names = test.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod "));
     let path = file.path.trim_end_matches(".rs");
-    let folder = ["/mod", "/lib", "/main"].iter().find_map(|name| path.strip_suffix(name));
+    let folder = ["/mod", "/lib", "/main"].iter().find_map(|it| path.strip_suffix(it));
     let folder = folder.unwrap_or(path);
-    let paths = names.flat_map(|(_, name)| [".rs", "/"].map(|end| format!("{folder}/{name}{end}")));
-    paths.collect()
+    names.flat_map(|(_, name)| [".rs", "/"].map(|end| format!("{folder}/{name}{end}"))).collect()
 }
 
 /// The code of a file, and its tests. The indentation of rustfmt shows where an item ends.
@@ -146,8 +145,9 @@ fn halves(text: &str) -> (String, String) {
     let mut item = None;
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
-        let begins = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(fuzzing)]", "#[cfg(all(fuzzing,"];
-        if item.is_none() && begins.iter().any(|begin| line.trim_start().starts_with(begin)) {
+        let condition = line.trim_start().strip_prefix("#[cfg(").unwrap_or_default();
+        let first = condition.trim_start_matches("all(").split([',', ')']).next();
+        if item.is_none() && matches!(first, Some("test" | "fuzzing" | "leasehold_test_bugs")) {
             item = Some(indent);
         }
         let half = if item.is_some() { &mut halves.1 } else { &mut halves.0 };
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_file_of_a_module_for_tests_is_a_test() {
-        for mark in ["test", "all(test, unix)", "fuzzing", "all(fuzzing, unix)"] {
+        for mark in ["test", "all(test, a)", "fuzzing", "all(fuzzing, a)", "leasehold_test_bugs"] {
             let parent = File::new(PATH, &format!("mod b;\n#[cfg({mark})]\nmod tests;\n"));
             let file = |name| File::new(&format!("crates/leasehold/src/a/{name}"), "fn f() {}\n");
             let sizes = sizes(&[parent, file("b.rs"), file("tests.rs"), file("tests/c.rs")]);

@@ -2,8 +2,9 @@
 //! check that a test finds it. `cargo xtask bugs` does so for all of them.
 //!
 //! `--cfg leasehold_test_bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on.
-//! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant. The switch is not a
-//! feature, because any package in a build could turn on a feature for all others.
+//! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant, and no wrong line is
+//! in the program. The switch is not a feature, because any package in a build could turn on a
+//! feature for all others.
 
 /// The table of bugs: a line of Rust for each, with a description of the mistake.
 macro_rules! bugs {
@@ -14,17 +15,9 @@ macro_rules! bugs {
             $($(#[$doc])* $bug,)*
         }
 
-        impl Bug {
-            /// All bugs.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$bug),*];
-
-            /// The name of the bug in `LEASEHOLD_BUG`.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$bug => $name,)*
-                }
-            }
-        }
+        /// All bugs, with their names in `LEASEHOLD_BUG`.
+        #[cfg(leasehold_test_bugs)]
+        const ALL: [(Bug, &str); [$($name),*].len()] = [$((Bug::$bug, $name)),*];
     };
 }
 
@@ -76,23 +69,12 @@ bugs! {
     WaitsForOneReplica = "waits-for-one-replica",
 }
 
-/// The bugs in scripts: a line of Lua without its indentation, and the line that replaces it.
+/// The bugs in scripts: a piece of a line of Lua, and the piece that replaces it.
+#[cfg(leasehold_test_bugs)]
 pub const PATCHES: [(Bug, &str, &str); 4] = [
-    (
-        Bug::BootOfAnotherRun,
-        "if boot[1] ~= run or was_replica or not (since and since <= now) then",
-        "if was_replica or not (since and since <= now) then",
-    ),
-    (
-        Bug::PublishMayFail,
-        "redis.pcall('PUBLISH', prefix .. sub(attempt, 1, 32), message)",
-        "redis.call('PUBLISH', prefix .. sub(attempt, 1, 32), message)",
-    ),
-    (
-        Bug::ReleaseWithoutOwnerCheck,
-        "local held = holder == attempt",
-        "local held = not not holder",
-    ),
+    (Bug::BootOfAnotherRun, "boot[1] ~= run or ", ""),
+    (Bug::PublishMayFail, "redis.pcall('PUBLISH', prefix", "redis.call('PUBLISH', prefix"),
+    (Bug::ReleaseWithoutOwnerCheck, "held = holder == attempt", "held = not not holder"),
     (Bug::TokenAsText, "return format('%.0f', number)", "return '' .. number"),
 ];
 
@@ -108,15 +90,22 @@ pub fn is_on(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| {
         let name = std::env::var("LEASEHOLD_BUG").ok()?;
-        let bug = Bug::ALL.into_iter().find(|bug| bug.name() == name);
+        let bug = ALL.into_iter().find_map(|(bug, it)| (it == name).then_some(bug));
         assert!(bug.is_some(), "LEASEHOLD_BUG={name} is no bug that there is");
         bug
     });
     *chosen == Some(bug)
 }
 
+/// A line of a script: without a bug in a published build.
+#[cfg(not(leasehold_test_bugs))]
+pub const fn patched(line: &str) -> &str {
+    line
+}
+
 /// A line of a script, changed if a bug in it is switched on.
-pub fn patched(line: &str) -> &str {
-    let is_it = |(bug, right, _): &&(Bug, &str, &str)| is_on(*bug) && line.trim_start() == *right;
-    PATCHES.iter().find(is_it).map_or(line, |(_, _, wrong)| wrong)
+#[cfg(leasehold_test_bugs)]
+pub fn patched(line: &str) -> String {
+    let on = PATCHES.iter().filter(|(bug, ..)| is_on(*bug));
+    on.fold(line.to_owned(), |line, (_, right, wrong)| line.replace(right, wrong))
 }

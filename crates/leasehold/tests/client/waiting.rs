@@ -1,68 +1,23 @@
 //! Waiters learn why they wait, and holders why their lease was not renewed: on a memory store that
 //! can go away.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::admin::ClientId;
-use leasehold::error::{StoreError, StoreErrorKind};
+use leasehold::error::StoreErrorKind;
 use leasehold::event::Event;
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::time::FakeClock;
 use leasehold::{Client, ClientBuilder, Error, LossReason};
-use leasehold_core::{Answer, BoxFuture, Operation};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A memory store that returns an error while it is away.
-#[derive(Clone, Debug, Default)]
-struct Troubled {
-    memory: Memory,
-    trouble: Arc<Mutex<Option<StoreErrorKind>>>,
-}
-
-impl Troubled {
-    fn with_clock(clock: &FakeClock) -> Self {
-        // Some code takes a time of zero for "never".
-        clock.advance(Duration::from_secs(1_000));
-        Self { memory: Memory::with_clock(clock.clone()), trouble: Arc::default() }
-    }
-
-    fn trouble(&self) -> MutexGuard<'_, Option<StoreErrorKind>> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is(&self, trouble: Option<StoreErrorKind>) {
-        *self.trouble() = trouble;
-    }
-}
-
-impl Store for Troubled {
-    fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        match *self.trouble() {
-            Some(kind) => {
-                let error = StoreError::new(kind, format!("10.0.0.5:6379: {kind:?}"));
-                Box::pin(std::future::ready(Err(error)))
-            }
-            None => self.memory.execute(operation),
-        }
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.memory.inbox(client)
-    }
-}
+use crate::line::world::{TTL, Watched};
 
 /// A client, and its events, in words.
-async fn observed(store: &Troubled) -> (Client, UnboundedReceiver<String>) {
+async fn observed(store: &Watched) -> (Client, UnboundedReceiver<String>) {
     observed_by(store, |builder| builder).await
 }
 
 async fn observed_by(
-    store: &Troubled,
+    store: &Watched,
     how: impl FnOnce(ClientBuilder) -> ClientBuilder,
 ) -> (Client, UnboundedReceiver<String>) {
     let (sender, told) = unbounded_channel();
@@ -100,14 +55,12 @@ async fn next(told: &mut UnboundedReceiver<String>) -> String {
     }
 }
 
-const TTL: Duration = Duration::from_secs(30);
-
 const AWAY: Option<StoreErrorKind> = Some(StoreErrorKind::Unreachable);
 const QUARANTINE: Option<StoreErrorKind> = Some(StoreErrorKind::Quarantined);
 
 #[tokio::test]
 async fn a_call_that_the_store_keeps_waiting_is_told_why_and_when_that_changes() {
-    let store = Troubled::default();
+    let store = Watched::default();
     let (client, mut told) = observed(&store).await;
     client.mutex("b").acquire().await.unwrap().release().await.unwrap();
     store.is(QUARANTINE);
@@ -122,7 +75,7 @@ async fn a_call_that_the_store_keeps_waiting_is_told_why_and_when_that_changes()
 
 #[tokio::test]
 async fn a_waiter_in_the_queue_is_told_of_an_outage_and_of_its_end() {
-    let store = Troubled::default();
+    let store = Watched::default();
     let other = Client::builder().store(store.clone()).build().await.unwrap();
     let held = other.mutex("a").acquire().await.unwrap();
     let (client, mut told) = observed(&store).await;
@@ -139,7 +92,7 @@ async fn a_waiter_in_the_queue_is_told_of_an_outage_and_of_its_end() {
 
 #[tokio::test]
 async fn a_wait_that_ends_says_what_kept_it_from_the_lock() {
-    let store = Troubled::default();
+    let store = Watched::default();
     let (client, mut told) = observed(&store).await;
     let (other, _) = observed(&store).await;
     let held = other.mutex("a").acquire().await.unwrap();
@@ -160,7 +113,7 @@ async fn a_wait_that_ends_says_what_kept_it_from_the_lock() {
 #[tokio::test]
 async fn a_lease_that_is_not_renewed_is_lost_with_the_newest_reason() {
     let clock = FakeClock::new();
-    let store = Troubled::with_clock(&clock);
+    let store = Watched::with_clock(&clock);
     let (client, mut told) = observed_by(&store, |builder| builder.clock(clock.clone())).await;
     let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
     store.is(Some(StoreErrorKind::Timeout));
@@ -177,7 +130,7 @@ async fn a_lease_that_is_not_renewed_is_lost_with_the_newest_reason() {
 #[tokio::test]
 async fn a_lease_that_is_revoked_after_an_outage_is_not_lost_because_of_that() {
     let clock = FakeClock::new();
-    let store = Troubled::with_clock(&clock);
+    let store = Watched::with_clock(&clock);
     let (client, mut told) = observed_by(&store, |builder| builder.clock(clock.clone())).await;
     let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
     store.is(AWAY);

@@ -20,8 +20,8 @@ pub(crate) const SLICE: Duration = Duration::from_millis(5);
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// A store in memory that records its requests. If a test says so, it holds some back, or holds
-/// back or loses the replies to some, or cannot be reached for some.
-#[derive(Clone, Debug)]
+/// back or loses the replies to some, or cannot be reached for some. Or it is in trouble.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     pub(crate) memory: Memory,
     asked: Arc<Mutex<Vec<&'static str>>>,
@@ -29,7 +29,21 @@ pub(crate) struct Watched {
     answered_late: watch::Sender<Option<&'static str>>,
     unanswered: Arc<Mutex<Option<&'static str>>>,
     refused: Arc<Mutex<Option<&'static str>>>,
+    trouble: Arc<Mutex<Option<StoreErrorKind>>>,
     is_mute: Arc<AtomicBool>,
+}
+
+impl Watched {
+    pub(crate) fn with_clock(clock: &FakeClock) -> Self {
+        // Some code takes a time of zero for "never".
+        clock.advance(Duration::from_secs(1_000));
+        Self { memory: Memory::with_clock(clock.clone()), ..Self::default() }
+    }
+
+    /// From now on each request fails with this error.
+    pub(crate) fn is(&self, trouble: Option<StoreErrorKind>) {
+        *lock(&self.trouble) = trouble;
+    }
 }
 
 impl Store for Watched {
@@ -53,9 +67,13 @@ impl Store for Watched {
             _ => "other",
         };
         lock(&self.asked).push(kind);
+        let trouble = *lock(&self.trouble);
         let mut held_back = self.held_back.subscribe();
         let mut answered_late = self.answered_late.subscribe();
         Box::pin(async move {
+            if let Some(kind) = trouble {
+                return Err(StoreError::new(kind, format!("10.0.0.5:6379: {kind:?}")));
+            }
             let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
             // The wait fails only when the store ends, and then this call ends, too.
             let _ = held_back.wait_for(let_on).await;
@@ -114,17 +132,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let clock = FakeClock::new();
-        clock.advance(Duration::from_secs(1_000));
-        let memory = Memory::with_clock(clock.clone());
-        let store = Watched {
-            memory,
-            asked: Arc::default(),
-            held_back: watch::Sender::new(None),
-            answered_late: watch::Sender::new(None),
-            unanswered: Arc::default(),
-            refused: Arc::default(),
-            is_mute: Arc::default(),
-        };
+        let store = Watched::with_clock(&clock);
         Self { clock, store }
     }
 
