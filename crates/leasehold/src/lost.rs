@@ -152,7 +152,8 @@ impl Signal {
     }
 }
 
-fn nanos(at: Instant) -> u64 {
+/// A point in time for an atomic, in nanoseconds since the clock's origin.
+pub(crate) fn nanos(at: Instant) -> u64 {
     u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -2,14 +2,13 @@
 //! is at work, or its thread is blocked. Leases that such a call has gathered are not renewed:
 //! otherwise a whole fleet would wait for a process that looks healthy.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_core::{Clock, Instant};
 
+use crate::lost::nanos;
 use crate::sync::AtomicU64;
 
 /// The last poll of a call that gathers several names.
@@ -33,21 +32,19 @@ impl Polled {
         now.saturating_since(at) <= self.patience
     }
 
-    /// Runs a call, records when it is polled, and makes sure that it is polled often enough.
+    /// Runs a call, and records again and again that it is polled.
     pub(crate) async fn of<T>(&self, clock: &dyn Clock, call: impl Future<Output = T>) -> T {
-        let mut call = pin!(call);
-        let mut timer = clock.sleep_until(clock.now());
-        std::future::poll_fn(move |context| {
-            let nanos = u64::try_from(clock.now().since_origin().as_nanos()).unwrap_or(u64::MAX);
-            self.at.store(nanos, Ordering::Release);
-            if let Poll::Ready(output) = call.as_mut().poll(context) {
-                return Poll::Ready(output);
+        let records = async {
+            loop {
+                let now = clock.now();
+                self.at.store(nanos(now), Ordering::Release);
+                clock.sleep_until(now + self.patience / 4).await;
             }
-            while timer.as_mut().poll(context).is_ready() {
-                timer = clock.sleep_until(clock.now() + self.patience / 4);
-            }
-            Poll::Pending
-        })
-        .await
+        };
+        tokio::select! {
+            biased;
+            never = records => never,
+            output = call => output,
+        }
     }
 }
