@@ -9,23 +9,20 @@ use leasehold_core::StoreErrorKind::{
     self, Corrupt, Denied, Full, Timeout, Unreachable, Unsupported, Version,
 };
 use rusqlite::ErrorCode;
-use rustix::process::{Resource, getrlimit};
 
 use super::location::Location;
 
-/// SQLite could not size the shared memory beside the database, because the disk is full.
-/// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
-const NO_SHARED_MEMORY: i32 = 4874;
-
-/// SQLite could not write, or not make a file longer. (`SQLITE_IOERR_WRITE` and
-/// `SQLITE_IOERR_TRUNCATE`)
-const NOT_WRITTEN: [i32; 2] = [778, 1546];
+/// SQLite could not write, make a file longer, or size the shared memory beside the database: the
+/// disk or a quota is full, a file is as large as it may be, or the disk fails.
+/// (`SQLITE_IOERR_WRITE`, `SQLITE_IOERR_TRUNCATE`, `SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
+const NOT_WRITTEN: [i32; 3] = [778, 1546, 4874];
 
 /// The remedy for a right that is missing.
 const ALLOW: &str = "allow this user to write the file and its directory, or name another path";
 
 /// The remedy for a file that cannot grow.
-const MAKE_ROOM: &str = "make room on the disk, or raise the limit of file sizes (`ulimit -f`)";
+const MAKE_ROOM: &str = "make room on the disk, raise its quota or the limit of file sizes \
+    (`ulimit -f`), or see whether the disk works";
 
 /// Why a store is refused: the kind of the error, and what follows the name of the file.
 pub(crate) type Refusal<T = &'static str> = (StoreErrorKind, T);
@@ -117,9 +114,6 @@ impl Location {
         use ErrorCode as Code;
         result.map_err(|error| {
             let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
-            let is_limited = || getrlimit(Resource::Fsize).current.is_some();
-            let no_room =
-                extended == NO_SHARED_MEMORY || NOT_WRITTEN.contains(&extended) && is_limited();
             let (kind, remedy) = match error.sqlite_error_code() {
                 // Nobody has used the file as a store, so it is something else.
                 Some(Code::NotADatabase) if !self.side.exists() => (Corrupt, "name another path"),
@@ -131,7 +125,7 @@ impl Location {
                     (Timeout, "another program keeps it locked: end that program")
                 }
                 Some(Code::DiskFull | Code::OutOfMemory) => (Full, MAKE_ROOM),
-                Some(Code::SystemIoFailure) if no_room => (Full, MAKE_ROOM),
+                Some(Code::SystemIoFailure) if NOT_WRITTEN.contains(&extended) => (Full, MAKE_ROOM),
                 Some(Code::CannotOpen | Code::PermissionDenied | Code::ReadOnly) => (Denied, ALLOW),
                 _ => (Unreachable, "look at the disk that the file is on"),
             };
