@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_testkit::{Data, RedisServer};
 use rustix::process::Signal;
 
-use crate::harness::{Background, Place, ended, until};
+use crate::harness::{Background, PROGRAM, Place, ended, until};
 
 on_each_store!(a_limit_of_zero_is_a_try);
 
@@ -129,6 +129,21 @@ fn a_holder_and_a_waiter_read_the_file_of_the_password_again() {
     holder.close_stdin();
     holder.end().assert_silent(0);
     waiter.end().assert_silent(0);
+}
+
+#[test]
+fn a_password_may_come_from_a_pipe_of_the_shell() {
+    let server = RedisServer::options().user("bob on >secret ~* &* +@all").start().unwrap();
+    let place = Place::at(format!("redis://bob@127.0.0.1:{}", server.port()));
+    let run = "LEASEHOLD_PASSWORD_FILE=<(echo secret) $0 run x -n -- true";
+    ended(place.program("bash", &["-c", run, PROGRAM])).assert_silent(0);
+    let take = "LEASEHOLD_PASSWORD_FILE=<(echo secret) $0 take x --for 1h";
+    let taken = ended(place.program("bash", &["-c", take, PROGRAM]));
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    let _: usize = server.command("CLIENT KILL USER bob").unwrap();
+    let give = "LEASEHOLD_PASSWORD_FILE=<(echo secret) $0 give $1";
+    let give = ["-c", give, PROGRAM, taken.stdout.trim()];
+    ended(place.program("bash", &give)).assert_silent(0);
 }
 
 #[test]

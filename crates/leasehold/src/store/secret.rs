@@ -1,11 +1,15 @@
 //! Logins at servers. A password is never shown. Neither is the user in a URL, because it may be a
 //! password in the wrong place.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 
 use leasehold_core::{BoxFuture, InvalidInput};
+
+use crate::mutex::Mutex;
 
 /// The environment variable that names a file with a password.
 pub(crate) const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
@@ -88,9 +92,12 @@ impl Password {
         Self(Source::Rotating(Ask(Arc::new(move || Box::pin(source())))))
     }
 
-    /// The first line of this file, which each new connection reads.
+    /// The first line of this file, which each new connection reads. A pipe is read once, by the
+    /// first connection of this process.
     pub(crate) fn from_file(path: String) -> Result<Self, InvalidInput> {
-        first_line(&path)?;
+        if !is_pipe(&path) {
+            first_line(&path)?;
+        }
         Ok(Self(Source::File(path)))
     }
 
@@ -104,11 +111,27 @@ impl Password {
     }
 }
 
+/// The first lines of pipes, which say them once.
+static SAID: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
+
 fn first_line(path: &str) -> Result<Secret, InvalidInput> {
+    let mut said = SAID.lock();
+    if let Some(secret) = said.get(path) {
+        return Ok(secret.clone());
+    }
     let text = fs::read_to_string(path).map_err(|error| {
         InvalidInput::new("url", format!("{PASSWORD_FILE} names {path:?}: {error}"))
     })?;
-    Ok(text.lines().next().unwrap_or_default().into())
+    let secret = Secret::from(text.lines().next().unwrap_or_default());
+    if is_pipe(path) {
+        said.insert(path.to_owned(), secret.clone());
+    }
+    Ok(secret)
+}
+
+/// Whether this is a pipe, such as a shell makes of `<(pass redis)`.
+fn is_pipe(path: &str) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 impl<T: Into<String>> From<T> for Password {
