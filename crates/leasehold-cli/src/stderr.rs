@@ -7,6 +7,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
+use crate::terminal::refuse_to_stop_for;
+
 /// How long a text keeps its caller, so that lines of the command do not overtake it: 100 ms.
 const ATTENTION: Duration = Duration::from_millis(100);
 
@@ -30,8 +34,13 @@ pub(crate) fn write(text: String) {
     texts.push_back(text);
     if texts.len() == 1 {
         drop(texts);
+        let writes = || {
+            // If it cannot be blocked, `stty tostop` stops this process, as other programs.
+            let _ = refuse_to_stop_for(Signal::SIGTTOU);
+            write_all();
+        };
         // Without a thread, this write may block, but the text is not lost.
-        thread::Builder::new().spawn(write_all).map_or_else(|_| write_all(), drop);
+        thread::Builder::new().spawn(writes).map_or_else(|_| write_all(), drop);
         wait(ATTENTION);
     }
 }

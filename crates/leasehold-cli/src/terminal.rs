@@ -48,9 +48,7 @@ impl Terminal {
     /// changes the group of its terminal. To take a lent terminal back, this process makes such a
     /// change.
     pub(crate) fn listen_to(&self, group: Option<Pid>) -> io::Result<()> {
-        let mut background_write = SigSet::empty();
-        background_write.add(Signal::SIGTTOU);
-        let mask = background_write.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let mask = SigSet::from(Signal::SIGTTOU).thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let given = tcsetpgrp(&self.tty, group.unwrap_or(self.own_group));
         mask.thread_set_mask()?;
         Ok(given?)
@@ -71,12 +69,11 @@ pub(crate) fn is_cooked(terminal: impl AsFd) -> bool {
     tcgetattr(terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
 }
 
-/// Blocks SIGTTIN in this thread. Reading from the terminal in the background is then an error, and
-/// does not stop this process, which must go on renewing.
-pub(crate) fn refuse_to_stop_for_input() -> io::Result<()> {
-    let mut background_read = SigSet::empty();
-    background_read.add(Signal::SIGTTIN);
-    Ok(background_read.thread_block()?)
+/// Blocks a signal of the terminal in this thread, because this process must go on renewing. In the
+/// background, reading from the terminal is then an error (SIGTTIN), and lines are shown in spite
+/// of `stty tostop` (SIGTTOU).
+pub(crate) fn refuse_to_stop_for(signal: Signal) -> io::Result<()> {
+    Ok(SigSet::from(signal).thread_block()?)
 }
 
 /// Whether this is `/dev/null`.

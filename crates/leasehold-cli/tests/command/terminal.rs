@@ -144,6 +144,15 @@ fn in_a_pipeline_the_command_gets_the_terminal_only_when_it_asks() {
 }
 
 #[test]
+fn a_line_of_leasehold_does_not_stop_it_while_its_command_has_the_terminal() {
+    let place = Place::on_file();
+    let run = format!("stty tostop; {PROGRAM} run x -- sh -c 'sleep 1 &'");
+    let mut shell = Terminal::shell(&place, &run);
+    shell.until("s for what the command left behind");
+    shell.end_shell(0);
+}
+
+#[test]
 fn a_job_in_the_background_of_a_script_leaves_the_terminal_to_the_script() {
     let place = Place::on_file();
     for shell in ["sh", "bash"] {
