@@ -34,13 +34,8 @@ pub(crate) fn write(text: String) {
     texts.push_back(text);
     if texts.len() == 1 {
         drop(texts);
-        let writes = || {
-            // If it cannot be blocked, `stty tostop` stops this process, as other programs.
-            let _ = refuse_to_stop_for(Signal::SIGTTOU);
-            write_all();
-        };
         // Without a thread, this write may block, but the text is not lost.
-        thread::Builder::new().spawn(writes).map_or_else(|_| write_all(), drop);
+        thread::Builder::new().spawn(write_all).map_or_else(|_| write_all(), drop);
         wait(ATTENTION);
     }
 }
@@ -55,6 +50,8 @@ fn wait(limit: Duration) {
 }
 
 fn write_all() {
+    // If it cannot be blocked, `stty tostop` stops this process, as other programs.
+    let _ = refuse_to_stop_for(Signal::SIGTTOU);
     let first = || waiting().front().cloned();
     while let Some(text) = first() {
         // A stderr that cannot be written to is no reason to stop supervising the command.

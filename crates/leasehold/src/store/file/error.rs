@@ -21,8 +21,7 @@ const NOT_WRITTEN: [i32; 3] = [778, 1546, 4874];
 const ALLOW: &str = "allow this user to write the file and its directory, or name another path";
 
 /// The remedy for a file that cannot grow.
-const MAKE_ROOM: &str = "make room on the disk, raise its quota or the limit of file sizes \
-    (`ulimit -f`), or see whether the disk works";
+const MAKE_ROOM: &str = "make room (disk, quota), or raise the limit of file sizes (`ulimit -f`)";
 
 /// Why a store is refused: the kind of the error, and what follows the name of the file.
 pub(crate) type Refusal<T = &'static str> = (StoreErrorKind, T);
