@@ -7,9 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
-use crate::terminal::refuse_to_stop_for;
+use nix::sys::signal::{SigSet, Signal};
 
 /// How long a text keeps its caller, so that lines of the command do not overtake it: 100 ms.
 const ATTENTION: Duration = Duration::from_millis(100);
@@ -50,8 +48,8 @@ fn wait(limit: Duration) {
 }
 
 fn write_all() {
-    // If it cannot be blocked, `stty tostop` stops this process, as other programs.
-    let _ = refuse_to_stop_for(Signal::SIGTTOU);
+    // Otherwise `stty tostop` stops this process while its command has the terminal.
+    let _unblocked = SigSet::from(Signal::SIGTTOU).thread_block();
     let first = || waiting().front().cloned();
     while let Some(text) = first() {
         // A stderr that cannot be written to is no reason to stop supervising the command.

@@ -69,11 +69,10 @@ pub(crate) fn is_cooked(terminal: impl AsFd) -> bool {
     tcgetattr(terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
 }
 
-/// Blocks a signal of the terminal in this thread, because this process must go on renewing. In the
-/// background, reading from the terminal is then an error (SIGTTIN), and lines are shown in spite
-/// of `stty tostop` (SIGTTOU).
-pub(crate) fn refuse_to_stop_for(signal: Signal) -> io::Result<()> {
-    Ok(SigSet::from(signal).thread_block()?)
+/// Blocks SIGTTIN in this thread. Reading from the terminal in the background is then an error, and
+/// does not stop this process, which must go on renewing.
+pub(crate) fn refuse_to_stop_for_input() -> io::Result<()> {
+    Ok(SigSet::from(Signal::SIGTTIN).thread_block()?)
 }
 
 /// Whether this is `/dev/null`.

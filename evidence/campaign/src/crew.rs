@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::{RedisServer, Worker};
 
 use crate::fleet::{Call, Peer};
+use crate::judge::Outcome;
 use crate::nemesis;
-use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::plan::Plan;
 use crate::process::TAKE_STOCK;

@@ -13,8 +13,7 @@ use leasehold_testkit::{RedisServer, must};
 
 use crate::crew::Crew;
 use crate::fleet::Peer;
-use crate::judge::{OF_EXCLUSION, Verdict};
-use crate::outcome::Outcome;
+use crate::judge::{OF_EXCLUSION, Outcome, Verdict};
 use crate::place::Place;
 use crate::plan::PREFIX;
 use crate::promise::Log;

@@ -14,7 +14,6 @@ mod fault;
 mod fleet;
 mod judge;
 mod nemesis;
-mod outcome;
 mod place;
 mod plan;
 mod player;

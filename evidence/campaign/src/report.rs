@@ -6,7 +6,7 @@ use std::path::Path;
 
 use leasehold_testkit::{Table, must};
 
-use crate::outcome::Outcome;
+use crate::judge::Outcome;
 
 const HEADS: &str = "topology | promised | minutes | grants | hand-overs | updates | windows | \
     faults | longest silence, s | stopped | killed | double holds | lower tokens | lost updates | \

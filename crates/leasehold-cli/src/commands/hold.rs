@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use leasehold::admin::HolderId;
 use leasehold::time::{Clock as _, show_duration};
 use leasehold::{Error, FencingToken, Guard, LockName};
-use nix::sys::signal::Signal;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
@@ -19,7 +18,7 @@ use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Verbosity, print_json};
 use crate::runtime::block_on;
 use crate::signals::is_end;
-use crate::terminal::{is_null, refuse_to_stop_for};
+use crate::terminal::{is_null, refuse_to_stop_for_input};
 
 /// The line that is printed once the lock is held.
 #[derive(Serialize)]
@@ -149,7 +148,7 @@ impl Stdin {
 async fn end_of_stdin() {
     // A read from a terminal cannot be cancelled, so the thread ends with the process.
     let reading = spawn_blocking(|| {
-        refuse_to_stop_for(Signal::SIGTTIN)?;
+        refuse_to_stop_for_input()?;
         io::copy(&mut stdin().lock(), &mut io::sink())
     });
     if !matches!(reading.await, Ok(Ok(_))) {

@@ -4,6 +4,7 @@ mod history;
 mod jobs;
 mod numbers;
 mod order;
+mod outcome;
 mod promises;
 mod story;
 mod unavailability;
@@ -14,26 +15,14 @@ use std::path::Path;
 use std::str::Split;
 
 use self::numbers::Numbers;
+pub(crate) use self::outcome::{CHECKS, OF_EXCLUSION, Outcome};
 use self::story::{Grant, Promise, Stop, Story, Update, Violation, Wound, number, queue};
-pub(crate) use self::unavailability::Unavailable;
-use crate::outcome::Outcome;
+use self::unavailability::Unavailable;
 use crate::promise::read_logs;
 use crate::stall::Stalls;
 
 /// How many violations of each check are shown with the records around them.
 const SHOWN: usize = 2;
-
-/// The checks, by their numbers. `holds`: a lone holder has a higher token than all ended holds.
-/// `jobs`: a job that has reported its end is not started again in its period. `leader`: nobody
-/// learns of a leader that was replaced before. `numbers`: none is given twice. `stock`:
-/// deliveries less orders are left. `updates`: reading and writing is one step.
-pub(crate) const CHECKS: [&str; 18] = [
-    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "jobs",
-    "leader", "numbers", "stock", "updates",
-];
-
-/// The checks that fail only if two hold at the same time.
-pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
 
 /// What a round has shown, and the first cases of each check that failed.
 #[derive(Debug, Default)]

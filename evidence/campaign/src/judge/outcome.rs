@@ -8,8 +8,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold_testkit::must;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::{CHECKS, Unavailable};
+use super::unavailability::Unavailable;
 use crate::topology::Promised;
+
+/// The checks, by their numbers. `holds`: a lone holder has a higher token than all ended holds.
+/// `jobs`: a job that has reported its end is not started again in its period. `leader`: nobody
+/// learns of a leader that was replaced before. `numbers`: none is given twice. `stock`:
+/// deliveries less orders are left. `updates`: reading and writing is one step.
+pub(crate) const CHECKS: [&str; 18] = [
+    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "jobs",
+    "leader", "numbers", "stock", "updates",
+];
+
+/// The checks that fail only if two hold at the same time.
+pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
 
 /// The result of a run on one topology, or of several. All rounds are added up.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
