@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 
 use super::fan_out::{FanOut, know_clocks};
-use super::leases::{KnownLease, LATEST, LateAnswers, Run};
+use super::leases::{KnownLease, LATEST, LateAnswers};
 use super::node::{Node, Result};
 use super::nodes::Nodes;
 use super::{cleanup, keep};
@@ -36,7 +36,6 @@ pub(super) struct AcquireRounds<'a> {
     name: &'a LockName,
     take: &'a Take,
     started: Instant,
-    run: Run<'a>,
     /// Whether the end of this attempt may still be on its way to a node. Then no further round may
     /// win the attempt.
     is_ending: bool,
@@ -59,7 +58,6 @@ impl<'a> AcquireRounds<'a> {
             name,
             take,
             started: nodes.clock.now(),
-            run: Run::begin(&nodes.leases, take.request.id),
             is_ending: false,
             is_ballot_refused: false,
             errors: Vec::new(),
@@ -78,34 +76,28 @@ impl<'a> AcquireRounds<'a> {
             // The nodes that answer are no majority, so their grants would be of no use.
             return Err(nodes.no_quorum(self.name, 0));
         }
-        let mut longest_pause = FIRST_PAUSE;
-        for round_number in 1.. {
+        let (mut rounds, mut longest_pause) = (0, FIRST_PAUSE);
+        loop {
+            rounds += 1;
             let began = nodes.clock.now();
             let (round, verdict) = self.round(nodes.acquire_timeout(self.take.ttl)).await;
             if let Verdict::Agreed(token) = verdict {
                 return Ok(self.won(&round, token));
             }
-            if !self.let_go(&round).await? {
-                break;
-            }
+            self.let_go(&round).await?;
             if let Some(done) = self.last_run(silent(&round)) {
                 return Ok(Answer::untimed(done.clone()));
             }
             // After a refusal, the clocks of the nodes are known better.
             let is_late = self.is_ballot_refused && verdict == Verdict::TooFew;
-            if !(round.is_split() || is_late) || round_number == ROUNDS || self.is_ending {
+            if !(round.is_split() || is_late) || rounds == ROUNDS || self.is_ending {
                 return self.lost(&round, &verdict);
             }
             longest_pause = longest_pause.max(nodes.clock.now().saturating_since(began));
             let pause = nodes.between(Duration::ZERO, longest_pause);
             nodes.clock.sleep_until(nodes.clock.now() + pause).await;
             longest_pause *= 2;
-            if !self.run.is_newest() {
-                break;
-            }
         }
-        // Another caller has the attempt now.
-        Ok(Answer::untimed(Reply::Closed))
     }
 
     /// The answer to a request of an attempt that has ended, and to a copy of a request that was
@@ -154,7 +146,7 @@ impl<'a> AcquireRounds<'a> {
                         None => round.close(),
                     }
                 }
-                Verdict::Commit { token, nodes } if self.run.is_newest() => {
+                Verdict::Commit { token, nodes } => {
                     self.commit(&mut round, token, &nodes).await;
                 }
                 verdict => {
@@ -220,10 +212,10 @@ impl<'a> AcquireRounds<'a> {
         }
     }
 
-    /// The answer to a round that was won. The attempt is closed if another caller has it now: that
-    /// caller gets the same grants.
+    /// The answer to a round that was won. If the client was closed meanwhile, the attempt has
+    /// ended, and its end is on its way to all nodes.
     pub(super) fn won(self, round: &Round, token: FencingToken) -> Answer {
-        let Self { nodes, take, started, run, late, .. } = self;
+        let Self { nodes, take, started, late, .. } = self;
         let may_arrive = |vote: &Vote| vote.trace() == Trace::MayBeHeld;
         let known = KnownLease {
             ttl: take.ttl,
@@ -232,22 +224,21 @@ impl<'a> AcquireRounds<'a> {
             late,
             until: started + take.ttl,
         };
-        let Some(mut leases) = run.leases() else { return Answer::untimed(Reply::Closed) };
+        let mut leases = nodes.leases.lock();
+        if leases.is_over(take.request.id) {
+            return Answer::untimed(Reply::Closed);
+        }
         leases.insert(take.request.id, known, nodes.clock.now());
         Answer::untimed(Reply::Granted(Grant::new(token)))
     }
 
     /// Ends the attempt at all nodes that have granted it, or may have granted it without an
     /// answer. Waits for the nodes that hold the lease: otherwise the minority that this attempt
-    /// still holds would be in the way of a retry. Returns false, and ends nothing, if another
-    /// caller has the attempt now.
-    pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool> {
+    /// still holds would be in the way of a retry.
+    pub(super) async fn let_go(&mut self, round: &Round) -> Result<()> {
         let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
         let (id, now) = (request.id, nodes.clock.now());
-        match self.run.leases() {
-            Some(mut leases) => leases.end(id, now, now + (*ttl).max(LATEST)),
-            None => return Ok(false),
-        };
+        nodes.leases.lock().end(id, now, now + (*ttl).max(LATEST), false);
         let mut actions = Vec::new();
         for (index, trace) in round.votes().iter().map(|vote| vote.trace()).enumerate() {
             let may_arrive = trace == Trace::MayBeHeld;
@@ -267,10 +258,11 @@ impl<'a> AcquireRounds<'a> {
             }
         }
         if !self.is_ending {
-            // All requests of the attempt were answered, so it can be asked for again.
-            nodes.leases.lock().reopen(id);
+            // All requests of the attempt were answered, so it can be asked for again, unless the
+            // client was closed meanwhile.
+            self.is_ending = !nodes.leases.lock().reopen(id);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The answer or the error for a lost round.

@@ -17,7 +17,12 @@ pub(super) async fn end(nodes: &Arc<Nodes>, name: &LockName, end: &End) -> Resul
     let (id, started) = (end.request.id, nodes.clock.now());
     let (mut known, was_over) = {
         let mut leases = nodes.leases.lock();
-        (leases.remove(id), leases.is_over(id))
+        let (known, was_over) = (leases.remove(id), leases.is_over(id));
+        if was_over {
+            // The call that lets go of the attempt must not send it again.
+            leases.end(id, started, started + LATEST, true);
+        }
+        (known, was_over)
     };
     if let Some(known) = &mut known {
         known.hear();
@@ -32,7 +37,7 @@ pub(super) async fn end(nodes: &Arc<Nodes>, name: &LockName, end: &End) -> Resul
     }
     let ttl = known.as_ref().map_or(LATEST, |known| known.ttl);
     if known.is_none() {
-        nodes.leases.lock().end(id, started, started + ttl);
+        nodes.leases.lock().end(id, started, started + ttl, true);
     }
     let at = |index: usize| {
         // A take that is still on its way to the node must find that the attempt has ended.

@@ -1,7 +1,6 @@
 //! The state of each lease at this client, and the attempts that must not be sent again.
 
 use std::collections::HashMap;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -9,7 +8,6 @@ use leasehold_core::model::Times;
 use leasehold_core::{FencingToken, HolderId, Instant};
 
 use super::node::Pending;
-use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 
 /// The time for which nodes remember an attempt that has ended: 60 s. A copy of its requests that
@@ -57,27 +55,28 @@ impl KnownLease {
     }
 }
 
+/// An attempt that must not be sent again: its end may still be on its way, and would end the lease
+/// of a later request on some node.
+#[derive(Debug)]
+struct Over {
+    /// Until when that matters.
+    until: Instant,
+    /// Whether its client has ended it. Otherwise its call has let go of it, and may send it again
+    /// once nothing of it is on its way.
+    is_final: bool,
+}
+
 /// All leases of the clients of one quorum in this process.
 #[derive(Debug)]
 pub(super) struct Leases {
     known: HashMap<HolderId, KnownLease>,
-    /// Attempts that were given up while a request was unanswered, and until when that matters.
-    over: HashMap<HolderId, Instant>,
-    /// The number of the newest run of each attempt, until that run is dropped.
-    runs: HashMap<HolderId, u64>,
-    last_run: u64,
+    over: HashMap<HolderId, Over>,
     sweep_at: usize,
 }
 
 impl Default for Leases {
     fn default() -> Self {
-        Self {
-            known: HashMap::new(),
-            over: HashMap::new(),
-            runs: HashMap::new(),
-            last_run: 0,
-            sweep_at: SWEEP_AT,
-        }
+        Self { known: HashMap::new(), over: HashMap::new(), sweep_at: SWEEP_AT }
     }
 }
 
@@ -94,7 +93,7 @@ impl Leases {
         // Nothing renews these leases any more: they were handed to another process, or expire.
         // Some time later, no late copy of their takes arrives either.
         self.known.retain(|_, known| known.until + known.ttl.max(LATEST) > now);
-        self.over.retain(|_, until| *until > now);
+        self.over.retain(|_, over| over.until > now);
         self.sweep_at = SWEEP_AT.max(2 * (self.known.len() + self.over.len()));
     }
 
@@ -106,86 +105,29 @@ impl Leases {
         self.known.get_mut(&id)
     }
 
-    /// Removes a lease that ends. If a call still acquires its attempt, that call wins nothing.
+    /// Removes a lease that ends.
     pub(super) fn remove(&mut self, id: HolderId) -> Option<KnownLease> {
-        self.runs.remove(&id);
         self.known.remove(&id)
     }
 
-    /// Marks an attempt that must not be sent again: its end may still be on its way, and
-    /// would end the lease of a later request on some node.
-    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) {
-        self.over.insert(id, until);
+    /// Marks an attempt that must not be sent again: its call lets go of it, or its client has
+    /// ended it for good.
+    pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant, is_final: bool) {
+        self.over.entry(id).or_insert(Over { until, is_final }).is_final |= is_final;
         self.sweep(now);
     }
 
-    /// Removes the mark of an attempt, because nothing of it is on its way any more.
-    pub(super) fn reopen(&mut self, id: HolderId) {
-        self.over.remove(&id);
+    /// Removes the mark of an attempt, because nothing of it is on its way any more. Returns false,
+    /// and changes nothing, if the client has ended the attempt.
+    pub(super) fn reopen(&mut self, id: HolderId) -> bool {
+        let is_final = self.over.get(&id).is_some_and(|over| over.is_final);
+        if !is_final {
+            self.over.remove(&id);
+        }
+        !is_final
     }
 
     pub(super) fn is_over(&self, id: HolderId) -> bool {
         self.over.contains_key(&id)
-    }
-}
-
-/// One call that acquires an attempt. If a caller is not polled, its client gives the attempt to
-/// the next caller, while the call of the first one still exists. Only the newest call may win the
-/// attempt or end it: otherwise the older one could end the lease that the newer one has won.
-#[derive(Debug)]
-pub(super) struct Run<'a> {
-    leases: &'a Mutex<Leases>,
-    id: HolderId,
-    number: u64,
-}
-
-impl<'a> Run<'a> {
-    pub(super) fn begin(leases: &'a Mutex<Leases>, id: HolderId) -> Self {
-        let mut table = leases.lock();
-        table.last_run += 1;
-        let number = table.last_run;
-        table.runs.insert(id, number);
-        Self { leases, id, number }
-    }
-
-    /// The leases, or `None` if a newer run has begun. While they are locked, no other run begins.
-    pub(super) fn leases(&self) -> Option<MutexGuard<'a, Leases>> {
-        let leases = self.leases.lock();
-        (leases.runs.get(&self.id) == Some(&self.number)).then_some(leases)
-    }
-
-    pub(super) fn is_newest(&self) -> bool {
-        self.leases().is_some()
-    }
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        if let Some(mut leases) = self.leases() {
-            leases.runs.remove(&self.id);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use leasehold_core::ClientId;
-
-    use super::*;
-
-    #[test]
-    fn only_the_newest_run_of_an_attempt_counts_and_nothing_is_kept_of_an_attempt_that_is_over() {
-        let leases = Mutex::<Leases>::default();
-        let id = HolderId { client: ClientId(1), attempt: 1 };
-        let first = Run::begin(&leases, id);
-        assert!(first.is_newest());
-        let second = Run::begin(&leases, id);
-        assert!(!first.is_newest());
-        drop(first);
-        assert!(second.is_newest());
-        leases.lock().remove(id);
-        assert!(!second.is_newest());
-        drop(Run::begin(&leases, id));
-        assert!(leases.lock().runs.is_empty());
     }
 }
