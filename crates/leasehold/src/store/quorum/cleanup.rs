@@ -10,19 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::select_all;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 
 use super::fan_out::FanOut;
 use super::leases::LATEST;
-use super::node::{Listener, Node, NodeReply, Result, seed};
+use super::node::{Node, NodeReply, Result, seed};
 use super::nodes::Nodes;
 use crate::background;
 use crate::clock::within;
 use crate::replies::may_pass;
-use crate::store::clocked::TimedAnswer;
 
 /// The first and the longest delay before a node that did not answer is asked again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -36,48 +37,40 @@ struct PendingCleanup {
     node: Arc<Node>,
     index: usize,
     id: HolderId,
-    is_pending: bool,
+    /// The last failure, for those who wait for the end of the cleanup.
+    failure: watch::Sender<Option<StoreError>>,
+    /// Gets the first reply.
+    first: Option<UnboundedSender<NodeReply>>,
 }
 
 impl PendingCleanup {
-    /// Adds the cleanup, with a listener for its answers. Returns `None` if it is pending already.
-    fn add(nodes: &Nodes, index: usize, id: HolderId, listener: &Listener) -> Option<Self> {
-        let node = Arc::clone(&nodes.nodes[index]);
-        let mut pending = node.cleanups.lock();
-        let is_new = !pending.contains_key(&id);
-        pending.entry(id).or_default().push(listener.clone());
-        drop(pending);
-        is_new.then_some(Self { node, index, id, is_pending: true })
-    }
-
-    /// Passes an answer on. A cleanup that is done is removed before that: the caller that gets the
-    /// answer may send the attempt again, and end it again.
-    fn answered(&mut self, outcome: &Result<TimedAnswer>, is_done: bool) {
-        self.is_pending = !is_done;
-        let mut pending = self.node.cleanups.lock();
-        let listeners = match is_done {
-            true => pending.remove(&self.id),
-            false => pending.get_mut(&self.id).map(std::mem::take),
-        };
-        drop(pending);
-        for listener in listeners.into_iter().flatten() {
-            // The send fails if the listener has a majority already.
-            let _ = listener.send((self.index, outcome.clone()));
+    /// Adds the cleanup, unless it is pending already.
+    fn add(
+        nodes: &Nodes,
+        index: usize,
+        id: HolderId,
+        first: &UnboundedSender<NodeReply>,
+    ) -> Option<Self> {
+        let node = &nodes.nodes[index];
+        let mut cleanups = node.cleanups.lock();
+        if cleanups.contains_key(&id) {
+            return None;
         }
+        let failure = watch::Sender::default();
+        cleanups.insert(id, failure.subscribe());
+        Some(Self { node: Arc::clone(node), index, id, failure, first: Some(first.clone()) })
     }
 }
 
 impl Drop for PendingCleanup {
     fn drop(&mut self) {
-        if self.is_pending {
-            self.node.cleanups.lock().remove(&self.id);
-        }
+        self.node.cleanups.lock().remove(&self.id);
     }
 }
 
 /// Sends an action to each of some nodes, again and again until it is answered or no longer
 /// matters. It no longer matters once the ttl has ended the hold, and [`LATEST`] is over. Returns a
-/// channel with the next reply of each node.
+/// channel with the first reply of each node, but for those that are to end the attempt already.
 pub(super) fn start(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -115,55 +108,49 @@ pub(super) fn is_pending(nodes: &Nodes, id: HolderId) -> bool {
 ///
 /// If nodes refuse the cleanup, and the others are no majority.
 pub(super) async fn until_done(nodes: &Nodes, name: &LockName, id: HolderId) -> Result<()> {
-    let mut errors = vec![None; nodes.len()];
     loop {
-        let (sender, mut answers) = mpsc::unbounded_channel();
-        let mut pending = 0;
-        for node in &nodes.nodes {
-            if let Some(listeners) = node.cleanups.lock().get_mut(&id) {
-                listeners.retain(|listener| !listener.is_closed());
-                listeners.push(sender.clone());
-                pending += 1;
-            }
-        }
-        drop(sender);
-        if pending <= nodes.len() - nodes.needed {
+        let pending = nodes.nodes.iter().filter_map(|node| node.cleanups.lock().get(&id).cloned());
+        let mut pending: Vec<_> = pending.collect();
+        if pending.len() <= nodes.len() - nodes.needed {
             return Ok(());
         }
-        // Each node replies now and then, until its cleanup is done.
-        let mut answer = answers.recv().await;
-        while let Some((index, outcome)) = answer {
-            errors[index] = outcome.err();
-            answer = answers.try_recv().ok();
-        }
-        let errors: Vec<StoreError> = errors.iter().flatten().cloned().collect();
-        if let Some(refusal) = nodes.refusal(name.as_str(), &errors) {
+        let failures = pending.iter_mut().filter_map(|it| it.borrow_and_update().clone());
+        let failures: Vec<StoreError> = failures.collect();
+        if let Some(refusal) = nodes.refusal(name.as_str(), &failures) {
             return Err(refusal.maybe_executed());
         }
+        // Each node replies now and then, until its cleanup is done.
+        let _ = select_all(pending.iter_mut().map(|it| Box::pin(it.changed()))).await;
     }
 }
 
-/// Asks one node until it answers, but not while the node is away.
+/// Asks one node until it answers, but not while the node is away. Passes its first reply on.
 async fn retry_until_answered(
     nodes: &Nodes,
     mut cleanup: PendingCleanup,
     operation: Operation,
     until: Instant,
 ) {
+    let mut first = cleanup.first.take();
+    // The caller may have gone.
+    let mut pass_on = |reply| first.take().is_some_and(|first| first.send(reply).is_ok());
     let mut backoff = Backoff::new(BACKOFF, Jitter::new(seed()));
     let is_too_much = cleanup.node.cleanups.lock().len() > MAX_PENDING;
     loop {
         let mut one = FanOut::new(nodes, nodes.clock.now() + nodes.patience());
         one.ask(cleanup.index, operation.clone());
-        let Some((_, outcome)) = one.next().await else { return };
-        // A missing right may be given back.
-        let answered = outcome.as_ref().map_or_else(|error| !may_pass(error.kind()), |_| true);
+        let Some(reply) = one.next().await else { return };
         let again = nodes.clock.now() + backoff.next_delay();
-        let is_done = answered || is_too_much || again >= until;
-        cleanup.answered(&outcome, is_done);
-        if is_done {
+        // A missing right may be given back.
+        let failure = reply.1.as_ref().err().filter(|error| may_pass(error.kind()));
+        let Some(failure) = failure.filter(|_| !is_too_much && again < until).cloned() else {
+            // The caller that gets the reply may send the attempt again, and end it again.
+            drop(cleanup);
+            pass_on(reply);
             return;
-        }
+        };
+        cleanup.failure.send_replace(Some(failure));
+        pass_on(reply);
         let pause = async {
             nodes.clock.sleep_until(again).await;
             cleanup.node.until_there().await;

@@ -14,7 +14,6 @@ use leasehold_core::{
     Action, Bounds, BoxFuture, Clock, HolderId, Instant, LockName, Operation, StoreError,
     StoreErrorKind,
 };
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use crate::background;
@@ -51,8 +50,8 @@ pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
-    /// The attempts that the node has yet to end, with the listeners for its answers.
-    pub(super) cleanups: Mutex<HashMap<HolderId, Vec<Listener>>>,
+    /// The attempts that the node has yet to end, and why it could not end each the last time.
+    pub(super) cleanups: Mutex<HashMap<HolderId, watch::Receiver<Option<StoreError>>>>,
     state: Mutex<Presence>,
     /// The error because of which the node is away; `None` while it is not away.
     away: watch::Sender<Option<StoreError>>,
@@ -76,9 +75,6 @@ pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T>);
 
 /// Answers of nodes that have not come yet.
 pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
-
-/// A receiver of the answers of nodes that end an attempt.
-pub(super) type Listener = UnboundedSender<NodeReply>;
 
 type Asking = BoxFuture<'static, Result<TimedAnswer>>;
 
