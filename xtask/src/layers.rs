@@ -44,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding message place protocol secret traits unreadable",
+            "finding message place protocol renewals secret traits unreadable",
             "pace warnings",
             "clocked options",
             "socket tls url",

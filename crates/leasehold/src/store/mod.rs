@@ -33,6 +33,8 @@ pub mod protocol;
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod renewals;
 mod router;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod secret;

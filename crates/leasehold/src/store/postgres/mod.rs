@@ -26,11 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Error, Keep, LockName, Operation, Page, Reply, StoreError,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::examine;
@@ -40,13 +39,13 @@ use self::record::{damaged, now};
 pub use self::schema::PostgresRoles;
 use self::thin::Thin;
 use super::options::OFFSET;
+use super::renewals::keep_each;
 use super::traits::refuse_in_child;
 use super::unreadable::refusal;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed};
 use crate::background;
 use crate::clock::SystemClock;
-use crate::failures::no_answer;
 use crate::mutex::Mutex;
 use crate::process::{MadeIn, PerProcess};
 
@@ -237,29 +236,15 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Renews leases, by statements and by steps. A lease without an answer takes no other along.
+    /// Renews leases, by statements and by steps.
     async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
-        let keeping = leases.into_iter().map(async |(name, keep)| {
-            let kept =
-                timeout(2 * self.sessions.settings.timeout, self.on(&name, Action::Keep(keep)))
-                    .await;
-            kept.unwrap_or_else(|_| Err(no_answer())).or_else(|error| {
+        keep_each(leases, 2 * self.sessions.settings.timeout, |name, keep| async move {
+            self.on(&name, Action::Keep(keep)).await.or_else(|error| {
                 let refused = |why| Answer::untimed(Reply::Refused(why));
                 refusal(&error).map(refused).ok_or(error)
             })
-        });
-        let kept = join_all(keeping).await;
-        if let [Err(error), others @ ..] = &kept[..]
-            && others.iter().all(Result::is_err)
-        {
-            return Err(error.clone());
-        }
-        let now = kept.iter().flatten().find_map(|answer| answer.now);
-        let unknown = Reply::Busy { retry_after: Duration::ZERO };
-        let reply = |kept: Result<Answer, _>| kept.map_or(unknown.clone(), |answer| answer.reply);
-        let mut all = Answer::untimed(Reply::Many(kept.into_iter().map(reply).collect()));
-        all.now = now;
-        Ok(all)
+        })
+        .await
     }
 
     /// A page of the names that begin with `prefix` and come after `beyond`.

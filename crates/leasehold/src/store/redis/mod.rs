@@ -26,14 +26,11 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, End, Grant, Keep, LockName, Operation, Refusal, Reply,
-    StoreError, StoreErrorKind, Take,
+    StoreError, Take,
 };
-use tokio::time::{Instant, timeout_at};
 
 use self::checks::ConnectCheck;
 use self::clocks::ServerClock;
@@ -44,13 +41,14 @@ use self::durability::Durability;
 use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
-use self::layout::{Layout, Set, key, reply};
+use self::layout::{Layout, Set, key};
 use self::list::page;
 pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
+use super::renewals::keep_each;
 use super::traits::refuse_in_child;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscribed, Subscription};
@@ -271,43 +269,21 @@ impl Redis {
         Ok(outcome)
     }
 
-    async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {
-        let together = async |leases| self.topology()?.run(&self.layout.keep(leases)?).await;
+    async fn keep(&self, leases: Vec<(LockName, Keep)>) -> Result<Answer, StoreError> {
+        let together = async |leases: &[_]| {
+            let call = self.layout.keep(leases)?;
+            self.topology()?.run(&call).await
+        };
         match &*self.topology {
-            Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
+            Topology::Standalone(..) | Topology::Sentinel(_) => together(&leases).await,
             // In a cluster, a script may only use keys of one slot, and while a slot moves, its
             // keys are at two nodes. So each lease has a separate call. Calls that are sent at the
             // same time still share a packet for each node.
             Topology::Cluster(_) => {
-                let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
-                reply::merge(answers(calls, self.settings.timeout()).await)
+                let keep = |name, keep| async { together(&[(name, keep)]).await };
+                keep_each(leases, 2 * self.settings.timeout(), keep).await
             }
         }
-    }
-}
-
-/// The outcomes of some calls, in their order. Once a call was answered, the others get `limit`
-/// more: a node that is silent must not hold back the answers of the other nodes.
-async fn answers<T>(
-    calls: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>,
-    limit: Duration,
-) -> Vec<Result<T, StoreError>> {
-    let numbered = calls.enumerate().map(|(at, call)| call.map(move |outcome| (at, outcome)));
-    let mut under_way: FuturesUnordered<_> = numbered.collect();
-    let silent = || StoreError::new(StoreErrorKind::Timeout, "its node is silent").maybe_executed();
-    let mut outcomes: Vec<_> = (0..under_way.len()).map(|_| Err(silent())).collect();
-    let mut give_up = None;
-    loop {
-        let next = under_way.next();
-        let ended = match give_up {
-            Some(give_up) => timeout_at(give_up, next).await.unwrap_or_default(),
-            None => next.await,
-        };
-        let Some((at, outcome)) = ended else { return outcomes };
-        if outcome.is_ok() {
-            give_up.get_or_insert_with(|| Instant::now() + limit);
-        }
-        outcomes[at] = outcome;
     }
 }
 
@@ -330,7 +306,7 @@ impl Store for Redis {
             Operation::On { name, action } => {
                 Box::pin(async move { self.act(&name, &action).await })
             }
-            Operation::Keep(leases) => Box::pin(async move { self.keep(&leases).await }),
+            Operation::Keep(leases) => Box::pin(self.keep(leases)),
             Operation::List { prefix, after, keys } => Box::pin(async move {
                 let primaries = self.topology.primaries().await?;
                 page(primaries, &*self.layout, &prefix, after.as_deref(), keys).await
@@ -406,25 +382,5 @@ impl Store for Redis {
 
     fn warnings(&self) -> Vec<String> {
         self.warnings.all()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use futures_util::future::Either;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_node_that_is_silent_holds_back_the_answers_of_no_other_node() {
-        let calls = [None, Some(1), None].map(|answer| match answer {
-            Some(answer) => Either::Left(ready(Ok(answer))),
-            None => Either::Right(pending()),
-        });
-        let outcomes = answers(calls.into_iter(), Duration::from_millis(500)).await;
-        let [Err(silent), Ok(1), Err(_)] = &outcomes[..] else { panic!("{outcomes:?}") };
-        assert!(silent.kind().is_outage() && silent.may_have_executed(), "{silent}");
     }
 }

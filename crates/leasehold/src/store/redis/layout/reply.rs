@@ -262,28 +262,6 @@ pub fn message(payload: &[u8]) -> Option<Message> {
     words.next().is_none().then_some(message)
 }
 
-/// Merges the answers of several servers, one request each, into one answer. A request that failed
-/// gets a reply without an outcome.
-///
-/// # Errors
-///
-/// The first refusal, or else the first error, if no server has answered.
-pub(crate) fn merge(outcomes: Vec<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
-    let failures = || outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-    let refusal = failures().find(|error| !error.kind().is_outage());
-    if outcomes.iter().all(Result::is_err)
-        && let Some(error) = refusal.or(failures().next())
-    {
-        return Err(error.clone().maybe_executed());
-    }
-    let replies = |outcome: Result<Answer, StoreError>| match outcome {
-        Ok(Answer { reply: Reply::Many(replies), .. }) => replies,
-        Ok(answer) => vec![answer.reply],
-        Err(_) => vec![Reply::Busy { retry_after: Duration::ZERO }],
-    };
-    Ok(Answer::untimed(Reply::Many(outcomes.into_iter().flat_map(replies).collect())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,21 +329,5 @@ mod tests {
         for rest in ["2", "0 0", ""] {
             assert_eq!(of(format!("R {id} {rest}")), None, "{rest}");
         }
-    }
-
-    #[test]
-    fn a_server_that_fails_costs_the_others_no_reply_and_only_if_all_fail_there_is_an_error() {
-        let answer = Answer::untimed(Reply::Many(vec![Reply::Revoked]));
-        let gone = |why| Err(StoreError::new(StoreErrorKind::Unreachable, why));
-        let none = Reply::Busy { retry_after: Duration::ZERO };
-        let replies = vec![none.clone(), Reply::Revoked, none];
-        let merged = merge(vec![gone("a"), Ok(answer), gone("b")]).unwrap();
-        assert_eq!(merged, Answer::untimed(Reply::Many(replies)));
-        let refused = || Err(StoreError::new(StoreErrorKind::Denied, "c"));
-        let error = merge(vec![gone("a"), refused(), gone("b")]).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Denied);
-        let error = merge(vec![gone("a"), gone("b")]).unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.may_have_executed()), ("a", true));
-        assert_eq!(merge(Vec::new()).unwrap().reply, Reply::Many(Vec::new()));
     }
 }
