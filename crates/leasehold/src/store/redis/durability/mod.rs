@@ -40,9 +40,9 @@ pub(crate) struct Durability {
     replication: Option<Replication>,
 }
 
-/// The reply of a script, and what the commands that follow it say: why the grant may be lost with
-/// the primary; `None` if it cannot be.
-type Judged = Result<(Value, Result<Option<String>, StoreError>), StoreError>;
+/// The reply of a script, and what the commands that follow it say: an error if a grant may be lost
+/// with the primary.
+type Judged = Result<(Value, Result<(), StoreError>), StoreError>;
 
 impl Durability {
     /// The conditions of the settings; `None` if they have none.

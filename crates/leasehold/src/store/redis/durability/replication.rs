@@ -104,24 +104,31 @@ impl Replication {
         wait
     }
 
-    /// What is missing in an answer to [`Replication::wait`], if anything.
+    /// Judges the answer to [`Replication::wait`].
+    ///
+    /// # Errors
+    ///
+    /// If too few replicas have the writes.
     pub(crate) fn judge(
         &self,
         connection: &Connection,
         needed: u32,
         value: Value,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<(), StoreError> {
         let value = connection.check(value)?;
         let unexpected_reply = || error::unexpected_reply(connection.server(), "WAIT");
         let needed = if bugs::is_on(Bug::WaitsForOneReplica) { needed.min(1) } else { needed };
         let have = u32::from_redis_value(value).map_err(|_| unexpected_reply())?;
-        Ok((have < needed).then(|| {
-            let span = show_duration(self.patience);
-            format!(
-                "{have} of {needed} replicas had the grant within {span}: see that all of them \
-                 run and follow, because until then `replicas=` lets held leases end"
-            )
-        }))
+        if have >= needed {
+            return Ok(());
+        }
+        let why = format!(
+            "{}: {have} of {needed} replicas had the grant within {}: see that they all run and \
+             follow, because until then `replicas=` lets held leases end",
+            connection.server(),
+            show_duration(self.patience)
+        );
+        Err(StoreError::new(StoreErrorKind::NotReplicated, why))
     }
 }
 
@@ -135,8 +142,4 @@ pub(crate) fn count(connection: &Connection, role: Value) -> Result<u32, StoreEr
         // The server is a replica, and has refused the script that was sent before ROLE.
         _ => Ok(0),
     }
-}
-
-pub(crate) fn refusal(server: &str, why: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::NotReplicated, format!("{server}: {why}"))
 }

@@ -11,7 +11,7 @@ use leasehold_core::StoreError;
 use redis::Value;
 
 use super::quarantine::{self, Pause, Quarantine};
-use super::replication::{self, WAIT_SLACK};
+use super::replication::WAIT_SLACK;
 use super::wait_batch::WaitBatcher;
 use super::{Durability, Judged};
 use crate::mutex::Mutex;
@@ -243,14 +243,12 @@ impl Durable {
         if !(call.is_granted)(&answer) {
             return Ok(answer);
         }
-        let server = connection.server();
         if asking && quarantine.is_some() && effect.is_new() {
-            return Err(quarantine::refusal(server, Pause::Moving).maybe_executed().into());
+            let refusal = quarantine::refusal(connection.server(), Pause::Moving);
+            return Err(refusal.maybe_executed().into());
         }
-        match shortfall.map_err(StoreError::maybe_executed)? {
-            Some(why) => Err(replication::refusal(server, &why).maybe_executed().into()),
-            None => Ok(answer),
-        }
+        shortfall.map_err(StoreError::maybe_executed)?;
+        Ok(answer)
     }
 
     /// The part whose boot record applies to a call.
@@ -306,8 +304,8 @@ impl Durable {
                     };
                     self.waiting.get_or_init(open).submit(command.clone(), asking).await?
                 }
-                (false, true) => (connection.ask_moving(command.clone()).await?, Ok(None)),
-                (false, false) => (connection.send(&command).await?, Ok(None)),
+                (false, true) => (connection.ask_moving(command.clone()).await?, Ok(())),
+                (false, false) => (connection.send(&command).await?, Ok(())),
             };
             if !is_to_load(&value, &mut tries) {
                 return Ok((value, shortfall));

@@ -209,14 +209,17 @@ impl Worker {
         Ok(values.map(|value| Ok((value, shortfall.clone()))).collect())
     }
 
-    /// Judges the replies of ROLE and WAIT, as far as these were sent. Returns why grants may be
-    /// lost with the primary, if they can be.
+    /// Judges the replies of ROLE and WAIT, as far as these were sent.
+    ///
+    /// # Errors
+    ///
+    /// If grants may be lost with the primary.
     async fn judge(
         &self,
         connection: &Connection,
         (replication, mut needed): (&Replication, u32),
         behind: Vec<Value>,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut behind = behind.into_iter();
         let mut next = || {
             behind
@@ -226,14 +229,14 @@ impl Worker {
         if replication.is_counting() {
             replication.note(&self.address, replication::count(connection, next()?)?);
         }
-        let mut shortfall = replication.judge(connection, needed, next()?)?;
+        replication.judge(connection, needed, next()?)?;
         // A new replica was added, and it may be promoted like the others.
-        while shortfall.is_none() && needed < replication.needed(&self.address) {
+        while needed < replication.needed(&self.address) {
             needed = replication.needed(&self.address);
             let again = connection.send(&replication.wait(needed)).await?;
-            shortfall = replication.judge(connection, needed, again)?;
+            replication.judge(connection, needed, again)?;
         }
-        Ok(shortfall)
+        Ok(())
     }
 
     /// Connects, or waits for the attempt that is under way. A batch waits for that as long as it
