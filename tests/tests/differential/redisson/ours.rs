@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use leasehold_core::model::Times;
-use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
     Action, End, FencingToken, Grant, HolderId, HolderInfo, Keep, Mode, Reply, Take,
 };
@@ -80,19 +79,17 @@ impl Step<'_> {
         self.now_us.div_ceil(1000) + millis(ttl)
     }
 
-    fn token(&self, token_us: u64) -> FencingToken {
-        match self.fenced {
-            true => FencingToken::from_number(token_us - TOKEN_EPOCH_US).unwrap(),
-            false => FencingToken::from_micros(token_us),
-        }
-    }
-
-    fn mint(&mut self, least_us: u64) -> u64 {
+    fn mint(&mut self, least: u64) -> u64 {
         if self.fenced {
             self.record.counter += 1;
-            return TOKEN_EPOCH_US + self.record.counter;
+            return self.record.counter;
         }
-        self.now_us.max(least_us)
+        self.now_us.max(least)
+    }
+
+    fn granted(&self, token: u64) -> Reply {
+        let counter = self.fenced.then(|| FencingToken::from_number(token).unwrap());
+        Reply::Granted(Grant::new(counter.unwrap_or_else(|| FencingToken::from_micros(token))))
     }
 
     /// Neither the end of this hold nor the ends of others go back.
@@ -102,7 +99,7 @@ impl Step<'_> {
         let entry = self.entry(id);
         entry.end_ms = entry.end_ms.max(end_ms);
         self.record.end_ms = self.record.end_ms.max(self.entry(id).end_ms);
-        Reply::Granted(Grant::new(self.token(hold.token_us)))
+        self.granted(hold.token)
     }
 
     fn take(&mut self, take: &Take) -> Reply {
@@ -130,14 +127,14 @@ impl Step<'_> {
             let left_ms = (self.record.end_ms + 1).saturating_sub(now_us / 1000);
             return Reply::Busy { retry_after: Duration::from_millis(left_ms) };
         }
-        let token_us = self.mint(0);
-        self.put(id, token_us, &take.request.info, end_ms);
-        Reply::Granted(Grant::new(self.token(token_us)))
+        let token = self.mint(0);
+        self.put(id, token, &take.request.info, end_ms);
+        self.granted(token)
     }
 
-    fn put(&mut self, id: HolderId, token_us: u64, info: &HolderInfo, end_ms: u64) {
+    fn put(&mut self, id: HolderId, token: u64, info: &HolderInfo, end_ms: u64) {
         let since_us = self.fenced.then_some(self.now_us);
-        let hold = Hold { id, token_us, since_us, state: "held", facts: facts(info) };
+        let hold = Hold { id, token, since_us, state: "held", facts: facts(info) };
         let value = Value::Hold(hold);
         self.record.entries.insert((owner(id), 1), Entry { value, end_ms });
     }
@@ -151,12 +148,12 @@ impl Step<'_> {
             "revoked" => return Reply::Revoked,
             _ => return Reply::NotHeld,
         }
-        let token_us = self.mint(before.token_us + 1);
+        let token = self.mint(before.token + 1);
         let field = |id| if writes { writer(&owner(id)) } else { owner(id) };
         self.record.owners.remove(&field(from));
         self.record.owners.insert(field(id), 1);
         let entry = self.record.entries.remove(&(owner(from), 1)).unwrap();
-        self.put(id, token_us, &take.request.info, entry.end_ms);
+        self.put(id, token, &take.request.info, entry.end_ms);
         self.bury(from, 1);
         self.extend(id, take.ttl)
     }

@@ -42,7 +42,7 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) id: HolderId,
-    pub(crate) token_us: u64,
+    pub(crate) token: u64,
     /// The time of the grant, if the token is a counter.
     pub(crate) since_us: Option<u64>,
     pub(crate) state: &'static str,
@@ -56,9 +56,9 @@ impl Value {
         match self {
             Self::Theirs => "1".to_owned(),
             Self::Trace => "leasehold-1 ended".to_owned(),
-            Self::Hold(Hold { id, token_us, since_us, state, facts }) => {
+            Self::Hold(Hold { id, token, since_us, state, facts }) => {
                 let since = since_us.map(|since_us| format!("/{since_us}")).unwrap_or_default();
-                format!("leasehold-1 {id} {token_us}{since} {state} {facts}")
+                format!("leasehold-1 {id} {token}{since} {state} {facts}")
             }
         }
     }

@@ -9,7 +9,7 @@ use leasehold_core::{
 };
 use redis::{FromRedisValue, Value};
 
-use super::Set;
+use super::{Set, shared};
 
 /// Reads a reply.
 pub(crate) type Decode = fn(Value) -> Result<Answer, StoreError>;
@@ -51,7 +51,7 @@ fn take<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(Reply, Option<
         "B" => Reply::Busy { retry_after: Duration::from_millis(number()?) },
         "C" => Reply::Closed,
         "F" => Reply::Refused(Refusal::QueueFull),
-        "G" => Reply::Granted(Grant::new(FencingToken::from_micros(number()?))),
+        "G" => Reply::Granted(Grant::new(shared::token(words.next()?)?.0)),
         "M" => Reply::Refused(Refusal::Mismatch { capacity: u32::try_from(number()?).ok()? }),
         "N" => Reply::NotHeld,
         "Q" => {

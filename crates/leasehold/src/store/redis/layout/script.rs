@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use leasehold_core::model::{self, Times};
-use leasehold_core::{LOCK_CAPACITY, bugs, token};
+use leasehold_core::{LOCK_CAPACITY, bugs};
 use once_cell::race::OnceBox;
 
 use super::plain::value;
@@ -67,7 +67,6 @@ fn constants() -> Vec<Constant> {
         number("PLAIN_BYTES", value::MAX_VALUE_BYTES as u64),
         number("QUEUE", queue_ms),
         number("SPAN_MAX", MAX_SPAN_MS * 1_000),
-        number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
         number("WATCHDOG", WATCHDOG.as_millis() as u64),
         number("WINDOW", window_ms),
     ]

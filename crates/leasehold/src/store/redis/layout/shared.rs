@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{HolderId, LockName, Now, StoreError, StoreErrorKind};
+use leasehold_core::{FencingToken, HolderId, LockName, Now, StoreError, StoreErrorKind};
 
 /// The lock with this key. Nothing is escaped, because other programs escape nothing.
 pub(super) fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
@@ -24,6 +24,17 @@ pub(super) fn text(text: &str) -> Vec<u8> {
 /// The message to a holder that an operator has revoked its lease.
 pub(super) fn revoked(id: HolderId, force: bool) -> Vec<u8> {
     format!("R {id} {}", u8::from(force)).into_bytes()
+}
+
+/// A token, and the time of its grant (µs): `TIME`, or `COUNTER/TIME`.
+pub(super) fn token(text: &str) -> Option<(FencingToken, u64)> {
+    let (counter, since) = text.split_once('/').map_or((None, text), |(a, b)| (Some(a), b));
+    let since_us = since.parse().ok()?;
+    let token = match counter {
+        Some(counter) => FencingToken::from_number(counter.parse().ok()?)?,
+        None => FencingToken::from_micros(since_us),
+    };
+    Some((token, since_us))
 }
 
 /// The time until a key ends, from the answer to PEXPIRETIME; `None` if there is no end.

@@ -6,14 +6,14 @@
 //! that ID names ends or renews the hold; no other attempt ever has that ID. `PID/TIMES/AFTER` says
 //! that the lease was passed on TIMES times inside the process, the last time AFTER microseconds
 //! after the grant. The layout `redisson` uses the same values; if its tokens are a counter, TOKEN
-//! is no time, and `/TIME` follows it.
+//! is that counter, and `/TIME` follows it.
 
 use std::time::Duration;
 
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Answer, FencingToken, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES,
-    Mode, Now, PassedOn, Reply, Status, StoreError,
+    Answer, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, MAX_INFO_BYTES, Mode, Now,
+    PassedOn, Reply, Status, StoreError,
 };
 use redis::{FromRedisValue, Value};
 
@@ -86,7 +86,7 @@ fn status(value: &[u8], end_ms: i64, now: Now) -> Status {
 pub(crate) fn parse(value: &[u8], now: Now, ttl_left: Duration) -> Option<Holder> {
     let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
     let id = parts.next()?.parse().ok()?;
-    let (token_us, since_us) = token(parts.next()?)?;
+    let (token, since_us) = shared::token(parts.next()?)?;
     let state = match parts.next()? {
         "held" => HoldState::Claimed,
         "cooldown" => HoldState::Cooldown,
@@ -99,19 +99,13 @@ pub(crate) fn parse(value: &[u8], now: Now, ttl_left: Duration) -> Option<Holder
     let info =
         HolderInfo::new(host, pid).with_label(label.map(str::to_owned)).with_passed_on(passed_on);
     let held_for = Duration::from_micros(now.token_us.saturating_sub(since_us));
-    let holder = Holder::new(id, Mode::Exclusive, Some(FencingToken::from_micros(token_us)))
+    let holder = Holder::new(id, Mode::Exclusive, Some(token))
         .with_state(state)
         .with_info(info)
         .with_ttl_left(ttl_left)
         .seen_at(now)
         .with_held_for(held_for.saturating_sub(passed_on.after));
     Some(holder)
-}
-
-/// A token, and the time of its grant.
-fn token(text: &str) -> Option<(u64, u64)> {
-    let (token, since) = text.split_once('/').unwrap_or((text, text));
-    Some((token.parse().ok()?, since.parse().ok()?))
 }
 
 /// A process, and how many times its lease was passed on inside it.
@@ -126,7 +120,7 @@ fn process(text: &str) -> Option<(u32, PassedOn)> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_core::ClientId;
+    use leasehold_core::{ClientId, FencingToken};
 
     use super::*;
 

@@ -10,12 +10,11 @@ pub(crate) mod owners;
 
 use std::time::Duration;
 
-use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Action, Answer, Description, End, FencingToken, HolderId, Keep, LockName, Mode, Reply,
-    StoreError, StoreErrorKind, Take,
+    Action, Answer, Description, End, HolderId, Keep, LockName, Mode, StoreError, StoreErrorKind,
+    Take,
 };
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use self::names::LockKeys;
 use super::plain::value;
@@ -47,16 +46,16 @@ pub struct Redisson {
 impl Layout for Redisson {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let names = LockKeys::of(&self.prefix, name);
-        let (script, keys, args, decode) = match action {
+        let (script, keys, args, decode): Planned = match action {
             Action::End(end) => self.end(&names, end),
             Action::Keep(keep) => {
                 check(name, keep.request.mode, keep.ttl)?;
                 let keys = vec![names.hold(keep.request.id)];
-                (Script::RedissonKeep, keys, kept(keep).to_vec(), reply::kept as reply::Decode)
+                (Script::RedissonKeep, keys, kept(keep).to_vec(), reply::kept)
             }
             Action::Look { limit } => {
                 let args = vec![text(&names.base), number((*limit).into())];
-                (Script::RedissonLook, Vec::new(), args, self.decode(owners::looked, looked_fenced))
+                (Script::RedissonLook, Vec::new(), args, owners::looked)
             }
             Action::Revoke { id, force } => self.revoke(&names, *id, *force),
             Action::Take(take) => {
@@ -128,8 +127,7 @@ impl Redisson {
         ];
         let keys = [names.hold(request.id), names.hold(from.unwrap_or(request.id))];
         let keys = keys.into_iter().chain(self.fenced.then(|| names.counter()));
-        let decode = self.decode(reply::taken, taken_fenced);
-        (Script::RedissonTake, keys.collect(), args, decode)
+        (Script::RedissonTake, keys.collect(), args, reply::taken)
     }
 
     fn end(&self, names: &LockKeys, end: &End) -> Planned {
@@ -146,10 +144,6 @@ impl Redisson {
         (Script::RedissonRevoke, vec![names.hold(id)], args, reply::ended)
     }
 
-    fn decode(&self, timed: reply::Decode, fenced: reply::Decode) -> reply::Decode {
-        if self.fenced { fenced } else { timed }
-    }
-
     /// The arguments by which a script notifies waiters.
     fn telling(&self, names: &LockKeys) -> Vec<Vec<u8>> {
         let publish = if self.sharded { "SPUBLISH" } else { "PUBLISH" };
@@ -158,33 +152,9 @@ impl Redisson {
     }
 }
 
-fn taken_fenced(value: Value) -> Result<Answer, StoreError> {
-    reply::taken(value).map(fence)
-}
-
-fn looked_fenced(value: Value) -> Result<Answer, StoreError> {
-    owners::looked(value).map(fence)
-}
-
 fn kept(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
     let said = description.as_deref().map(|Description { info, .. }| value::end(info));
     [text(&names::owner(request.id)), number(millis(*ttl)), said.unwrap_or_default()]
-}
-
-/// The same answer, with the counter itself as each token instead of a time.
-fn fence(mut answer: Answer) -> Answer {
-    let count = |token: &mut FencingToken| {
-        let counter = token.micros().saturating_sub(TOKEN_EPOCH_US);
-        *token = FencingToken::from_number(counter).unwrap_or(*token);
-    };
-    match &mut answer.reply {
-        Reply::Granted(grant) => count(&mut grant.token),
-        Reply::Status(status) => {
-            status.holders.iter_mut().filter_map(|holder| holder.token.as_mut()).for_each(count);
-        }
-        _ => {}
-    }
-    answer
 }
 
 /// Refuses requests that Redisson's locks do not support.

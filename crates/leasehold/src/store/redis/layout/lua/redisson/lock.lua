@@ -5,8 +5,9 @@
 --
 -- A hold of ours is one more owner, with one entry, as a reader or as a writer. A writer excludes,
 -- and is excluded by, every kind of lock with that name that Redisson has. The key of the hold has
--- the value `leasehold-1 ID TOKEN STATE FACTS`. With redisson-fenced, `/TIME` follows the TOKEN:
--- the time of the grant (µs). Redisson reads only the time to live of such a key.
+-- the value `leasehold-1 ID TOKEN STATE FACTS`. With redisson-fenced, TOKEN is the counter of the
+-- lock, and `/TIME` follows it: the time of the grant (µs). Redisson reads only the time to live of
+-- such a key.
 --
 -- A hold exists while both its field and its key do: a forced unlock deletes the hash, and the key
 -- expires with the lease.
@@ -63,7 +64,7 @@ end
 
 local function granted(hold, ttl)
   extend(hold, ttl)
-  return 'G ' .. hold.token
+  return 'G ' .. hold.token .. hold.since
 end
 
 -- Writes the new state of a hold. Its end stays.
@@ -130,5 +131,5 @@ end
 -- redisson-fenced it is the lock's counter, and the time of the grant follows.
 local function mint(counter, least)
   if not counter then return exact(math.max(now, least)), '' end
-  return exact(TOKEN_EPOCH + redis.call('INCR', counter)), '/' .. exact(now)
+  return exact(redis.call('INCR', counter)), '/' .. exact(now)
 end

@@ -27,7 +27,8 @@ if before ~= '' then
   local at = exact(redis.call('PEXPIRETIME', KEYS[3]))
   redis.call('SET', key, begin .. token .. since .. rest, 'PXAT', at)
   leave_tombstone(KEYS[3])
-  return granted({ lock = lock, key = key, writes = hold.writes, token = token }, ttl)
+  return granted(
+    { lock = lock, key = key, writes = hold.writes, token = token, since = since }, ttl)
 end
 local is_free = redis.call('EXISTS', lock) == 0
 if is_free or (reads and redis.call('HGET', lock, 'mode') == 'read') then
@@ -35,7 +36,7 @@ if is_free or (reads and redis.call('HGET', lock, 'mode') == 'read') then
   local field = reads and owner or owner .. ':write'
   redis.call('HSET', lock, 'mode', reads and 'read' or 'write', field, 1)
   redis.call('SET', key, begin .. token .. since .. rest, 'PXAT', exact(end_of(1)))
-  return granted({ lock = lock, key = key, writes = not reads, token = token }, ttl)
+  return granted({ lock = lock, key = key, writes = not reads, token = token, since = since }, ttl)
 end
 -- A key ends when its last millisecond is over. A waiter for a key without an end asks now and
 -- then.
