@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::Connection;
 use super::bundle::MOST_IN_A_CALL;
 use super::error::{self, Peer};
+use super::link::{Limits, SILENCE};
 use super::pushes::PushSender;
 use super::wire::Wire;
 use crate::store::pace::Paces;
@@ -37,7 +38,7 @@ pub(crate) struct Dialer {
     database: u32,
     pub(crate) connect_timeout: Duration,
     pub(crate) timeout: Duration,
-    bundles: bool,
+    limits: Limits,
     paces: Arc<Paces<Address>>,
 }
 
@@ -45,6 +46,7 @@ impl Dialer {
     /// Refuses files that the settings name and that cannot be used.
     pub(crate) fn new(settings: &RedisOptions) -> Result<Self, InvalidInput> {
         let own = settings.tls_config.as_ref();
+        let most = if settings.bundles() { MOST_IN_A_CALL } else { 1 };
         let tls = || Tls::new(own, Trust::Name, settings.files());
         Ok(Self {
             admission: None,
@@ -54,7 +56,7 @@ impl Dialer {
             database: settings.database,
             connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),
-            bundles: settings.bundles(),
+            limits: Limits { most, silence: SILENCE },
             paces: Arc::default(),
         })
     }
@@ -71,9 +73,11 @@ impl Dialer {
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
-    /// The same dialer, for requests that may take longer by `span`.
+    /// The same dialer, for requests that may take longer by `span`, even if nothing is wrong.
     pub(crate) fn more_patient(&self, span: Duration) -> Self {
-        Self { timeout: self.timeout + span, ..self.clone() }
+        let timeout = self.timeout + span;
+        let limits = Limits { silence: SILENCE.max(timeout), ..self.limits };
+        Self { timeout, limits, ..self.clone() }
     }
 
     /// Opens a connection on the calling runtime. If nothing listened at the address at the last
@@ -152,7 +156,7 @@ impl Dialer {
             let secret = secret.map_err(|why| socket::no_password(&server, why))?;
             hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
-        let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });
+        let wire = Wire::open(stream, pushes, self.limits);
         // This step is a part of connecting, and has no separate time limit.
         let left = until.saturating_duration_since(Instant::now());
         match wire.send((&hello).into(), left).await {

@@ -30,7 +30,16 @@ pub(super) const ROOM: usize = 16 << 10;
 /// default timeout of a request. Only a whole reply counts, not single bytes or pushed messages.
 /// Otherwise only the kernel notices half-open connections (a cut cable, a firewall), and nobody
 /// notices a server that drips.
-pub(crate) const SILENCE: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
+
+/// The limits of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// How many requests may share a call.
+    pub(super) most: usize,
+    /// How long the server may owe a reply.
+    pub(super) silence: Duration,
+}
 
 /// A call or packed commands, to be sent.
 pub(super) enum Ask {
@@ -137,13 +146,12 @@ pub(super) struct Link {
     timer: Pin<Box<Sleep>>,
     /// Whether every ready task has run since the driver saw that items wait.
     pub(super) has_yielded: bool,
-    /// How many requests may share a call.
-    most: usize,
+    limits: Limits,
 }
 
 impl Link {
-    /// A link over a new socket, with a limit for the requests that share a call.
-    pub(super) fn new(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
+    /// A link over a new socket.
+    pub(super) fn new(stream: Box<dyn Stream>, pushes: Option<PushSender>, limits: Limits) -> Self {
         Self {
             stream,
             output: Vec::new(),
@@ -157,7 +165,7 @@ impl Link {
             pushes,
             timer: Box::pin(sleep_until(Instant::now())),
             has_yielded: false,
-            most,
+            limits,
         }
     }
 
@@ -176,7 +184,7 @@ impl Link {
         if self.flights.is_empty() {
             self.owed_since = Instant::now();
         }
-        for items in bundles(items, Item::shared_call, self.most) {
+        for items in bundles(items, Item::shared_call, self.limits.most) {
             let count = match &items[0].ask {
                 Ask::Packed(bytes, count) => {
                     self.output.extend_from_slice(bytes);
@@ -281,7 +289,8 @@ impl Link {
                 break;
             }
             let now = Instant::now();
-            let overdue_at = (!self.flights.is_empty()).then(|| self.owed_since + SILENCE);
+            let overdue_at =
+                (!self.flights.is_empty()).then(|| self.owed_since + self.limits.silence);
             if overdue_at.is_some_and(|at| now >= at) {
                 is_overdue.store(true, Ordering::Relaxed);
             }

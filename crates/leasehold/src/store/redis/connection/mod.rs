@@ -23,7 +23,6 @@ use tokio::task::AbortHandle;
 use self::call::{Request, ScriptText};
 use self::info::Info;
 use self::link::Ask;
-pub(crate) use self::link::SILENCE;
 use self::wire::Wire;
 use crate::store::redis::options::Address;
 

@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::bundle::{self, MOST_IN_A_CALL};
-use super::link::{Ask, Item, Link, over};
+use super::link::{Ask, Item, Limits, Link, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
 use crate::store::socket::Stream;
@@ -76,11 +76,15 @@ impl Drop for Wire {
 }
 
 impl Wire {
-    /// Drives a socket on the calling runtime, with a limit for the requests that share a call.
-    pub(super) fn open(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
+    /// Drives a socket on the calling runtime.
+    pub(super) fn open(
+        stream: Box<dyn Stream>,
+        pushes: Option<PushSender>,
+        limits: Limits,
+    ) -> Self {
         let state = Mutex::new(State {
             waiting: Vec::new(),
-            link: Some(Box::new(Link::new(stream, pushes, most))),
+            link: Some(Box::new(Link::new(stream, pushes, limits))),
             closed: None,
             driver: Waker::noop().clone(),
             is_missed: false,

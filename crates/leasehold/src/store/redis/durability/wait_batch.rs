@@ -7,7 +7,7 @@
 //! whatever the number of callers.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, Value};
@@ -18,11 +18,9 @@ use tokio::time::timeout;
 
 use super::replication::{self, Replication};
 use super::{Durability, Judged};
-use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::connection::{self, Connection, SILENCE, error};
+use crate::store::redis::connection::{self, Connection, error};
 use crate::store::redis::options::Address;
-use crate::store::socket;
 
 /// The number of connections of each runtime to a server: two, so that one waits for replicas while
 /// the other sends.
@@ -38,49 +36,13 @@ struct Item {
     answer: oneshot::Sender<Judged>,
 }
 
-/// Whether one server is dead, as its workers together have found. Callers cannot judge that,
-/// because they may go before their time is over.
-#[derive(Debug)]
-struct Health {
-    /// The connection for everything else. It carries no scripts that wait, so it would seem alive,
-    /// and nobody would search for another primary.
-    main: Weak<Connection>,
-    /// The time at which the first exchange began that has timed out since the last answer.
-    silent_since: Mutex<Option<Instant>>,
-}
-
-impl Health {
-    /// Records an exchange that began at this time. While a worker `is_connecting`, nothing was
-    /// sent, so that does not show yet that the server is silent.
-    fn note(&self, began: Instant, outcome: Result<(), StoreErrorKind>, is_connecting: bool) {
-        let mut silent_since = self.silent_since.lock();
-        match outcome {
-            Ok(()) => *silent_since = None,
-            Err(StoreErrorKind::Timeout) => {
-                if !is_connecting {
-                    silent_since.get_or_insert(began);
-                }
-                if silent_since.is_some_and(|since| since.elapsed() >= SILENCE) {
-                    self.give_up();
-                }
-            }
-            Err(_) => self.give_up(),
-        }
-    }
-
-    fn give_up(&self) {
-        if let Some(main) = self.main.upgrade() {
-            main.retire();
-        }
-    }
-}
-
 /// The workers that wait for the replicas of one server. Dropping this closes their connections.
 #[derive(Debug)]
 pub(crate) struct WaitBatcher {
     server: String,
+    /// How long a caller waits for the outcome.
+    limit: Duration,
     queue: UnboundedSender<Item>,
-    health: Arc<Health>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -101,32 +63,34 @@ impl WaitBatcher {
     ) -> Self {
         let (queue, items) = unbounded_channel();
         let items = Arc::new(sync::Mutex::new(items));
-        let server = address.to_string();
-        let health = Arc::new(Health { main: Weak::clone(main), silent_since: Mutex::default() });
-        let worker = |_| Worker {
-            durability: Arc::clone(durability),
-            dialer: dialer.clone(),
-            address: address.clone(),
-            health: Arc::clone(&health),
-            opening: None,
-            open: None,
+        let worker = |_| {
+            let worker = Worker {
+                durability: Arc::clone(durability),
+                dialer: dialer.clone(),
+                address: address.clone(),
+                main: Weak::clone(main),
+                open: None,
+            };
+            tokio::spawn(worker.work(Arc::clone(&items)))
         };
-        let workers = (0..CONNECTIONS).map(worker);
-        let workers = workers.map(|worker| tokio::spawn(worker.work(Arc::clone(&items))));
-        let workers = workers.collect();
-        Self { server, queue, health, workers }
+        let workers = (0..CONNECTIONS).map(worker).collect();
+        Self { server: address.to_string(), limit: dialer.timeout, queue, workers }
     }
 
     /// Sends a script, together with others that come now, and the WAIT that checks their grants.
     pub(crate) async fn submit(&self, command: Cmd, asking: bool) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
-            self.health.give_up();
             let why = format!("{}: the connection was given up", self.server);
             StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
         };
         self.queue.send(Item { command, asking, answer }).map_err(|_| ended())?;
-        outcome.await.map_err(|_| ended())?
+        match timeout(self.limit, outcome).await {
+            Ok(judged) => judged.map_err(|_| ended())?,
+            Err(_) => {
+                Err(error::too_slow(&self.server, "answer", self.limit, false).maybe_executed())
+            }
+        }
     }
 }
 
@@ -135,10 +99,9 @@ struct Worker {
     durability: Arc<Durability>,
     dialer: Dialer,
     address: Address,
-    health: Arc<Health>,
-    /// The attempt to connect that is under way, and its beginning. It goes on with the next batch:
-    /// connecting may take longer than a batch may wait.
-    opening: Option<(Instant, JoinHandle<Result<Connection, StoreError>>)>,
+    /// The connection for everything else. It carries no scripts that wait, so it would seem alive,
+    /// and nobody would search for another primary.
+    main: Weak<Connection>,
     open: Option<Connection>,
 }
 
@@ -151,25 +114,15 @@ impl Worker {
             if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
                 return;
             }
-            // A call that was dropped before it was sent has no caller left.
-            batch.retain(|item| !item.answer.is_closed());
             self.send(batch).await;
         }
     }
 
-    async fn send(&mut self, batch: Vec<Item>) {
-        let sent = Instant::now();
-        let dialled = self.opening.as_ref().map(|(began, _)| *began);
-        let outcomes = self.exchange(&batch).await;
-        // An attempt to connect that has failed began before this batch.
-        let began = dialled.filter(|_| self.open.is_none()).unwrap_or(sent);
-        let outcome = outcomes.as_ref().map(drop).map_err(StoreError::kind);
-        self.health.note(began, outcome, self.opening.is_some());
-        let outcomes = match outcomes {
+    async fn send(&mut self, mut batch: Vec<Item>) {
+        let outcomes = match self.exchange(&mut batch).await {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                // Whatever the error was, the next batch uses a new connection.
-                self.open = None;
+                self.after_failure(&error);
                 batch.iter().map(|_| Err(error.clone())).collect()
             }
         };
@@ -179,11 +132,26 @@ impl Worker {
         }
     }
 
-    async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Judged>, StoreError> {
+    /// Gives both connections up, unless the server is only slow.
+    fn after_failure(&mut self, error: &StoreError) {
+        let is_alive = self.open.as_ref().is_some_and(Connection::is_alive);
+        if is_alive && error.kind() == StoreErrorKind::Timeout {
+            return;
+        }
+        self.open = None;
+        if let Some(main) = self.main.upgrade() {
+            main.retire();
+        }
+    }
+
+    /// Connects if necessary, sends the scripts of a batch, and waits for their outcomes.
+    async fn exchange(&mut self, batch: &mut Vec<Item>) -> Result<Vec<Judged>, StoreError> {
         if self.open.as_ref().is_none_or(|connection| !connection.is_alive()) {
             self.open = None;
-            self.open = Some(self.connect().await?);
+            self.open = Some(self.dial().await?);
         }
+        // A call that was dropped before it was sent has no caller left.
+        batch.retain(|item| !item.answer.is_closed());
         let (Some(connection), Some(replication)) = (&self.open, &self.durability.replication)
         else {
             return Ok(Vec::new()); // a batcher exists only for replication
@@ -191,7 +159,7 @@ impl Worker {
         let needed = replication.needed(&self.address);
         let role = replication.is_counting().then(|| redis::cmd("ROLE"));
         let mut together = Pipeline::new();
-        for item in batch {
+        for item in &*batch {
             connection::add(&mut together, item.command.clone(), item.asking);
         }
         let scripts = together.len();
@@ -239,36 +207,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Connects, or waits for the attempt that is under way. A batch waits for that as long as it
-    /// would wait for an answer: a server that hangs must not keep its callers from asking others.
-    async fn connect(&mut self) -> Result<Connection, StoreError> {
-        let (durability, dialer) = (&self.durability, &self.dialer);
-        let start = || {
-            let main = durability.quarantine.as_ref().map(|_| Weak::clone(&self.health.main));
-            (Instant::now(), tokio::spawn(dial(dialer.clone(), self.address.clone(), main)))
-        };
-        let (_, attempt) = self.opening.get_or_insert_with(start);
-        let (server, limit) = (self.address.to_string(), dialer.timeout);
-        let ended = timeout(limit, attempt).await;
-        let ended = ended.map_err(|_| error::too_slow(&server, "connection", limit, false))?;
-        self.opening = None;
-        ended.unwrap_or_else(|why| Err(socket::unreachable(&server, why.into())))
+    /// Connects to the run of the server to which the main connection leads: with a quarantine, the
+    /// scripts name that run.
+    async fn dial(&self) -> Result<Connection, StoreError> {
+        let address = &self.address;
+        let connection = self.dialer.dial(address, None).await?;
+        if self.durability.quarantine.is_some()
+            && let Some(main) = self.main.upgrade()
+            && main.run_id().await? != connection.run_id().await?
+        {
+            let why = format!("{address}: another run of the server answers: connect anew");
+            return Err(StoreError::new(StoreErrorKind::Unreachable, why));
+        }
+        Ok(connection)
     }
-}
-
-/// Connects to the run of the server to which `main` leads, if it is given: with a quarantine, the
-/// scripts name that run.
-async fn dial(
-    dialer: Dialer,
-    address: Address,
-    main: Option<Weak<Connection>>,
-) -> Result<Connection, StoreError> {
-    let connection = dialer.dial(&address, None).await?;
-    if let Some(main) = main.and_then(|main| main.upgrade())
-        && main.run_id().await? != connection.run_id().await?
-    {
-        let why = format!("{address}: another run of the server answers: connect anew");
-        return Err(StoreError::new(StoreErrorKind::Unreachable, why));
-    }
-    Ok(connection)
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 use crate::store::redis::connection::call::{Own, Request, ScriptText};
-use crate::store::redis::connection::link::ROOM;
+use crate::store::redis::connection::link::{ROOM, SILENCE};
 use crate::store::redis::connection::pushes::pushes;
 
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -17,9 +17,13 @@ static SCRIPT: LazyLock<ScriptText> =
 
 const OWN: Option<Own> = Some(Own { args: 1, of: 2 });
 
+fn limits(most: usize) -> Limits {
+    Limits { most, silence: SILENCE }
+}
+
 fn open(room: usize) -> (Wire, DuplexStream) {
     let (ours, theirs) = duplex(room);
-    (Wire::open(Box::new(ours), None, 9), theirs)
+    (Wire::open(Box::new(ours), None, limits(9)), theirs)
 }
 
 fn call(key: &str) -> Ask {
@@ -207,7 +211,7 @@ async fn who_shares_a_call_that_stopped_half_way_for_a_right_is_told_and_asks_no
 async fn what_is_pushed_between_replies_goes_its_own_way() {
     let (ours, mut server) = duplex(4096);
     let (sender, mut pushed) = pushes();
-    let wire = Wire::open(Box::new(ours), Some(sender), 1);
+    let wire = Wire::open(Box::new(ours), Some(sender), limits(1));
     let mut subscribe = Pipeline::new();
     subscribe.cmd("SUBSCRIBE").arg("c").cmd("SUBSCRIBE").arg("d");
     let asking = async { wire.send((&subscribe).into(), PATIENCE).await.unwrap() };
