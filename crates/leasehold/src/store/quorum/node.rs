@@ -59,8 +59,6 @@ pub(super) struct Node {
 
 #[derive(Debug, Default)]
 struct Presence {
-    /// The name of the last request, which is also used to probe whether the node is back.
-    asked: Option<LockName>,
     /// The time of the first request without an answer, since the node's last answer.
     silent_since: Option<Instant>,
     /// Whether the background thread probes the node, to find out when it is back.
@@ -133,9 +131,6 @@ impl Node {
 
     async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer> {
         let name = shard_name(&operation).cloned();
-        if name.is_some() {
-            self.state.lock().asked.clone_from(&name);
-        }
         match self.store.send(operation, self.store.now()).await {
             Ok(timed) => {
                 self.answered();
@@ -201,12 +196,11 @@ impl Node {
     /// Marks the node as away, and has it probed until it is back.
     fn leave(self: &Arc<Self>, why: StoreError) {
         let mut state = self.state.lock();
-        let Some(name) = state.asked.clone() else { return };
         self.away.send_if_modified(|away| away.is_none() && away.replace(why).is_none());
         if std::mem::replace(&mut state.is_probed, true) {
             return;
         }
-        let probing = probe_until_back(Arc::downgrade(self), Arc::clone(&self.store.clock), name);
+        let probing = probe_until_back(Arc::downgrade(self), Arc::clone(&self.store.clock));
         if background::spawn(&*self.store.clock, Box::pin(probing)).is_err() {
             // Without probes, the next request finds out whether the node is back.
             state.is_probed = false;
@@ -226,10 +220,10 @@ impl Node {
     }
 
     /// Asks the node whether it answers again.
-    async fn probe(&self, name: &LockName) {
-        let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
+    async fn probe(&self) {
+        let (name, action) = (LockName::hashed("probe"), Action::Look { limit: 0 });
         let sent = self.store.clock.now();
-        let asking = pin!(self.store.send(look, sent));
+        let asking = pin!(self.store.send(Operation::On { name, action }, sent));
         match within(&*self.store.clock, sent + PROBE_PATIENCE, asking).await {
             Some(Ok(_)) => self.answered(),
             // A refusal is an answer.
@@ -248,13 +242,13 @@ impl Node {
 }
 
 /// Probes a node now and then until it is back, or is no longer used.
-async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
+async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>) {
     let mut backoff = Backoff::new(PROBE_BACKOFF, Jitter::new(seed()));
     loop {
         clock.sleep_until(clock.now() + backoff.next_delay()).await;
         let Some(node) = node.upgrade() else { return };
         if !node.is_there() {
-            node.probe(&name).await;
+            node.probe().await;
         }
         if node.is_found() {
             return;
