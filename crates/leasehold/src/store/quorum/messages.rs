@@ -102,14 +102,6 @@ impl Inbox for Inboxes {
     }
 }
 
-/// The nodes in this name's order of preference, which is the same for all clients.
-fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
-    let bytes = name.as_str().bytes();
-    let first = bytes.fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    let count = nodes.len();
-    (0..count).map(move |offset| (first % count + offset) % count)
-}
-
 /// Publishes a message at all nodes. One that accepts it is enough.
 pub(super) async fn publish(nodes: &Nodes, name: &LockName, message: &str) -> Result<()> {
     let told =
@@ -135,7 +127,7 @@ pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
 ///
 /// If no node gives a subscription, and one of them fails.
 pub(super) async fn subscribe(nodes: &Nodes, name: &LockName) -> Subscribed {
-    let mut order = order(nodes, name);
+    let mut order = 0..nodes.len();
     let ask = |index: usize| nodes.in_time(nodes.nodes[index].store.inner.subscribe(name));
     let mut asking: FuturesUnordered<_> = order.by_ref().take(nodes.needed).map(ask).collect();
     let (mut open, mut failure) = (Vec::new(), None);

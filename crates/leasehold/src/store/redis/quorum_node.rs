@@ -45,8 +45,8 @@ impl QuorumNodes {
     pub(crate) fn of(settings: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
-        // All clients number the nodes in the same way, whatever the order of the options: they
-        // ask the same nodes for the messages of a name.
+        // All clients have the nodes in the same order, whatever that in the URL: their lists are
+        // compared.
         let mut addresses = addresses.clone();
         addresses.sort();
         let list = NodeList::of(addresses.iter().map(ToString::to_string));
