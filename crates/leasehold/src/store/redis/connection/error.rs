@@ -2,6 +2,7 @@
 //! and name the remedy.
 
 use std::error::Error as _;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use leasehold_core::StoreErrorKind::{
     Corrupt, Denied, Full, NotReplicated, Timeout, Unreachable, Unsupported, Version,
 };
 use leasehold_core::text::show_duration;
-use leasehold_core::{InvalidInput, StoreError};
+use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
@@ -76,8 +77,8 @@ fn by_code(server: &str, reply: &ServerError) -> StoreError {
         "NOSCRIPT" => (Unreachable, "somebody flushes its scripts as fast as they are loaded"),
         "OOM" => (Full, "the server's memory is full: raise maxmemory, or delete something"),
         "UNBLOCKED" => {
-            let why = format!("{server}: the server became a replica meanwhile");
-            return StoreError::new(Unreachable, why).maybe_executed();
+            return at(server, Unreachable, "the server became a replica meanwhile")
+                .maybe_executed();
         }
         "WRONGPASS" => (Denied, "wrong user or password, or the user is disabled"),
         "WRONGTYPE" => (
@@ -87,6 +88,11 @@ fn by_code(server: &str, reply: &ServerError) -> StoreError {
         "ERR" => return refused_by_words(server, &details),
         code => return half_way(server, &format!("{code} {details}")),
     };
+    at(server, kind, words)
+}
+
+/// An error of a server.
+fn at(server: &str, kind: StoreErrorKind, words: impl fmt::Display) -> StoreError {
     StoreError::new(kind, format!("{server}: {words}"))
 }
 
@@ -97,8 +103,8 @@ pub(crate) fn is_not_served(reply: &ServerError) -> bool {
 
 /// The error for a key that no node of a cluster serves at the moment.
 pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
-    let why = format!("{server}: the cluster does not serve this now: {}", quote(why));
-    StoreError::new(Unreachable, why)
+    let why = format!("the cluster does not serve this now: {}", quote(why));
+    at(server, Unreachable, why)
 }
 
 /// The error for a refusal with the code `ERR`, by its text.
@@ -121,43 +127,38 @@ fn refused_by_words(server: &str, details: &str) -> StoreError {
     } else {
         return half_way(server, details);
     };
-    StoreError::new(kind, format!("{server}: {words}"))
+    at(server, kind, words)
 }
 
 /// The error for a script that stopped at a command which its user may not run.
 fn lacking(server: &str, details: &str) -> StoreError {
-    let why = format!(
-        "{server}: the user lacks a right that leasehold needs, which `leasehold doctor` names: \
-         {details}"
-    );
-    StoreError::new(Denied, why).maybe_executed()
+    let why = "the user lacks a right that leasehold needs, which `leasehold doctor` names";
+    at(server, Denied, format!("{why}: {details}")).maybe_executed()
 }
 
 fn half_way(server: &str, reply: &str) -> StoreError {
-    let why = format!("{server}: unexpected refusal: {reply}");
-    StoreError::new(Corrupt, why).maybe_executed()
+    at(server, Corrupt, format!("unexpected refusal: {reply}")).maybe_executed()
 }
 
 /// The error for a request that was handed to the connection and got no answer.
 pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> StoreError {
     let failure = if error.is_timeout() {
-        let why = format!("{server}: no answer within {}", show_duration(timeout));
-        StoreError::new(Timeout, why)
+        at(server, Timeout, format!("no answer within {}", show_duration(timeout)))
     } else {
-        let why = format!("{server}: the connection was lost: {}", quote(&error.to_string()));
-        StoreError::new(Unreachable, why)
+        let why = format!("the connection was lost: {}", quote(&error.to_string()));
+        at(server, Unreachable, why)
     };
     failure.maybe_executed().with_source(error)
 }
 
 /// The error for an answer that no server should give.
 pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
-    StoreError::new(Corrupt, format!("{server}: unexpected answer to {what}")).maybe_executed()
+    at(server, Corrupt, format!("unexpected answer to {what}")).maybe_executed()
 }
 
 /// The error for files of TLS that cannot be used now, although they could be used before.
 pub(crate) fn no_tls(server: &str, why: &InvalidInput) -> StoreError {
-    StoreError::new(Unreachable, format!("{server}: {}", why.why))
+    at(server, Unreachable, &why.why)
 }
 
 /// The error for a host that is no valid name: TLS needs a name to check the server.
@@ -181,7 +182,7 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
         }
         _ => (Unreachable, format!("no TLS: {}", quote(&error.to_string()))),
     };
-    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+    at(server, kind, words).with_source(error)
 }
 
 /// The error for a HELLO without an answer.
@@ -205,7 +206,7 @@ pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
             "the server closed the connection at once: if this is a TLS port, use rediss://";
         (Unreachable, words.to_owned())
     };
-    StoreError::new(kind, format!("{server}: {words}")).with_source(error)
+    at(server, kind, words).with_source(error)
 }
 
 /// The error for a server that refused HELLO, or the user's name and password in it.
@@ -221,12 +222,11 @@ pub(crate) fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> Store
         (Peer::Sentinel, "WRONGPASS") => "wrong sentinel_user or LEASEHOLD_SENTINEL_PASSWORD",
         (Peer::Sentinel | Peer::Server, _) => return refused(server, reply),
     };
-    StoreError::new(Denied, format!("{server}: {words}"))
+    at(server, Denied, words)
 }
 
 fn too_old(server: &str) -> StoreError {
-    let why = format!("{server}: the server is too old: Redis 7.0 or Valkey 7.2 is needed");
-    StoreError::new(Version, why)
+    at(server, Version, "the server is too old: Redis 7.0 or Valkey 7.2 is needed")
 }
 
 /// Whether the server closed the connection. It may accept the next one.
@@ -242,8 +242,7 @@ pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) ->
         ("greeting", false) => ": the server hangs, or it is a TLS port (use rediss://)",
         _ => "",
     };
-    let why = format!("{server}: no {stage} within {}{hint}", show_duration(limit));
-    StoreError::new(Timeout, why)
+    at(server, Timeout, format!("no {stage} within {}{hint}", show_duration(limit)))
 }
 
 /// Another program's text, as a part of a line of ours.
