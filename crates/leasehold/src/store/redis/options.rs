@@ -130,6 +130,16 @@ impl Servers {
         }
     }
 
+    /// What the addresses are, for the text before them.
+    fn kind(&self) -> String {
+        match self {
+            Self::Cluster(_) => "cluster ".to_owned(),
+            Self::Quorum(_) => "quorum ".to_owned(),
+            Self::Sentinel { service, .. } => format!("service {service} of sentinels "),
+            Self::Standalone(_) => String::new(),
+        }
+    }
+
     pub(crate) fn addresses(&self) -> &[Address] {
         match self {
             Self::Cluster(servers) | Self::Quorum(servers) => servers,
@@ -141,15 +151,7 @@ impl Servers {
 
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = url::joined(self.addresses());
-        match self {
-            Self::Cluster(_) => write!(f, "cluster {addresses}"),
-            Self::Quorum(_) => write!(f, "quorum {addresses}"),
-            Self::Sentinel { service, .. } => {
-                write!(f, "service {service} of sentinels {addresses}")
-            }
-            Self::Standalone(_) => f.write_str(&addresses),
-        }
+        write!(f, "{}{}", self.kind(), url::joined(self.addresses()))
     }
 }
 
@@ -285,14 +287,8 @@ impl RedisOptions {
 
     /// What selects the locks on the servers.
     pub(crate) fn selection(&self) -> String {
-        let Self { tls, database, layout, .. } = self;
-        let kind = match &self.servers {
-            Servers::Cluster(_) => "cluster",
-            Servers::Quorum(_) => "quorum",
-            Servers::Sentinel { service, .. } => &format!("service {service:?}"),
-            Servers::Standalone(_) => "redis",
-        };
-        format!("{kind} {tls} {database} {layout:?} {}", self.lock_prefix())
+        let Self { servers, tls, database, layout, .. } = self;
+        format!("redis {}{tls} {database} {layout:?} {}", servers.kind(), self.lock_prefix())
     }
 
     /// The files of TLS, each with the name of its option.
