@@ -2,6 +2,7 @@
 //! the same as another node.
 
 use std::error::Error as _;
+use std::iter::successors;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,10 +87,10 @@ impl QuorumNodes {
                 Ok(_) => open += 1,
                 // Nodes do not take over from each other, so a replica that is there from the
                 // beginning is a mistake, too.
-                Err(OpenError { error, is_mistake: true }) => {
+                Err(error) if is_mistake(&error) => {
                     return Err(StoreError::new(StoreErrorKind::Unsupported, error.to_string()));
                 }
-                Err(OpenError { is_mistake: false, .. }) => {}
+                Err(_) => {}
             }
             if open >= needed {
                 until = until.min(tokio::time::Instant::now() + GRACE);
@@ -135,33 +136,29 @@ impl QuorumNodes {
     }
 }
 
-/// Why a node could not be opened.
-#[derive(Clone, Debug)]
-struct OpenError {
-    error: StoreError,
-    /// The server is no independent primary.
-    is_mistake: bool,
+/// The error of a node that cannot be opened. It names the mistake, if the server is no independent
+/// primary.
+fn not_opened(error: Error) -> StoreError {
+    let error = match error {
+        Error::Store(error) => error,
+        other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
+    };
+    if !is_mistake(&error) {
+        return error;
+    }
+    let why = format!(
+        "{error}; the nodes of a quorum are independent primaries: no replicas of each other, \
+         and not the masters of one cluster, though many tutorials call that Redlock"
+    );
+    StoreError::new(error.kind(), why).with_source(error)
 }
 
-impl From<Error> for OpenError {
-    fn from(error: Error) -> Self {
-        let error = match error {
-            Error::Store(error) => error,
-            other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
-        };
-        let is_refused =
-            matches!(error.kind(), StoreErrorKind::Unsupported | StoreErrorKind::Version);
-        if !is_refused && !error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) {
-            return Self { error, is_mistake: false };
-        }
-        let why = format!(
-            "{error}; the nodes of a quorum are independent primaries: no replicas of each other, \
-             and not the masters of one cluster, though many tutorials call that Redlock"
-        );
-        // A replica is not refused: a failover behind one address passes by itself.
-        let kind = if is_refused { StoreErrorKind::Unsupported } else { error.kind() };
-        Self { error: StoreError::new(kind, why), is_mistake: true }
-    }
+/// Whether a server is no independent primary. A replica is not refused for good: a failover behind
+/// one address passes by itself.
+fn is_mistake(error: &StoreError) -> bool {
+    let mut sources = successors(error.source(), |source| (*source).source());
+    matches!(error.kind(), StoreErrorKind::Unsupported | StoreErrorKind::Version)
+        || sources.any(<dyn std::error::Error>::is::<Incompatible>)
 }
 
 /// One node, which is opened when it can be reached.
@@ -172,13 +169,13 @@ struct LazyNode {
     entry: NodeEntry,
     redis: OnceCell<Redis>,
     /// Why the node could not be opened, and when.
-    failure: Mutex<Option<(OpenError, Instant)>>,
+    failure: Mutex<Option<(StoreError, Instant)>>,
 }
 
 impl LazyNode {
     /// Opens the node. This happens on the background thread, because the caller may leave before
     /// the node is open.
-    async fn open(self: &Arc<Self>) -> Result<&Redis, OpenError> {
+    async fn open(self: &Arc<Self>) -> Result<&Redis, StoreError> {
         if let Some(redis) = self.redis.get() {
             return Ok(redis);
         }
@@ -188,18 +185,17 @@ impl LazyNode {
             let opened = node.redis.get_or_try_init(|| node.connect()).await;
             let _ = report.send(opened.map(drop));
         };
-        background::spawn(&SystemClock::new(), Box::pin(opening)).map_err(Error::from)?;
+        background::spawn(&SystemClock::new(), Box::pin(opening))?;
         match opened.await {
             Ok(Err(failure)) => Err(failure),
-            Ok(Ok(())) | Err(_) => self.redis.get().ok_or_else(|| OpenError {
-                error: StoreError::new(StoreErrorKind::Unreachable, "the node is not open yet"),
-                is_mistake: false,
+            Ok(Ok(())) | Err(_) => self.redis.get().ok_or_else(|| {
+                StoreError::new(StoreErrorKind::Unreachable, "the node is not open yet")
             }),
         }
     }
 
     /// Connects, and checks the server, unless that failed a moment ago.
-    async fn connect(&self) -> Result<Redis, OpenError> {
+    async fn connect(&self) -> Result<Redis, StoreError> {
         if let Some((failure, at)) = &*self.failure.lock()
             && at.elapsed() < RETRY
         {
@@ -208,20 +204,15 @@ impl LazyNode {
         let admission: Arc<dyn Admission> = Arc::new(self.entry.clone());
         let opened = Redis::open_admitted(self.settings.clone(), Some(admission)).await;
         opened.map_err(|error| {
-            let failure = OpenError::from(error);
+            let failure = not_opened(error);
             *self.failure.lock() = Some((failure.clone(), Instant::now()));
             failure
         })
     }
 
-    /// The store, once it is open.
-    async fn opened(self: &Arc<Self>) -> Result<&Redis, StoreError> {
-        self.open().await.map_err(|failure| failure.error)
-    }
-
     /// Why the node is not open.
     fn trouble(&self) -> Option<String> {
-        let failure = || self.failure.lock().as_ref().map(|(it, _)| it.error.to_string());
+        let failure = || self.failure.lock().as_ref().map(|(it, _)| it.to_string());
         let why = || failure().unwrap_or_else(|| format!("{}: no answer", self.address));
         self.redis.get().is_none().then(why)
     }
@@ -251,7 +242,7 @@ impl Store for Arc<LazyNode> {
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(async move {
-            let redis = self.opened().await?;
+            let redis = self.open().await?;
             if self.is_list_due() {
                 let member = Arc::clone(self);
                 let leaving = Box::pin(async move { member.leave_list().await });
@@ -263,7 +254,7 @@ impl Store for Arc<LazyNode> {
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        Box::pin(async move { self.opened().await?.inbox(client).await })
+        Box::pin(async move { self.open().await?.inbox(client).await })
     }
 
     fn prepare(&self) -> Option<BoxFuture<'_, ()>> {
@@ -276,16 +267,16 @@ impl Store for Arc<LazyNode> {
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let (name, message) = (name.clone(), message.to_owned());
-        Box::pin(async move { self.opened().await?.publish(&name, &message).await })
+        Box::pin(async move { self.open().await?.publish(&name, &message).await })
     }
 
     fn subscribe(&self, name: &LockName) -> BoxFuture<'_, Subscribed> {
         let name = name.clone();
-        Box::pin(async move { self.opened().await?.subscribe(&name).await })
+        Box::pin(async move { self.open().await?.subscribe(&name).await })
     }
 
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(async move { self.opened().await?.end_quarantine().await })
+        Box::pin(async move { self.open().await?.end_quarantine().await })
     }
 
     fn warnings(&self) -> Vec<String> {
