@@ -6,8 +6,6 @@
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::mutex::Mutex;
-
 /// The largest number of messages that wait to be read: 1 024, far more than come while the reader
 /// does something else.
 const MOST: usize = 1024;
@@ -17,7 +15,7 @@ const MOST: usize = 1024;
 const LONGEST: usize = 4096;
 
 /// The sender by which the driver of a connection passes on the server's messages.
-pub(crate) struct PushSender(Mutex<Option<Sender<Vec<u8>>>>);
+pub(crate) struct PushSender(Option<Sender<Vec<u8>>>);
 
 /// The payloads of the messages on a connection.
 pub(crate) struct Pushes(Receiver<Vec<u8>>);
@@ -25,28 +23,27 @@ pub(crate) struct Pushes(Receiver<Vec<u8>>);
 /// A channel for the messages of one connection.
 pub(crate) fn pushes() -> (PushSender, Pushes) {
     let (sender, receiver) = channel(MOST);
-    (PushSender(Mutex::new(Some(sender))), Pushes(receiver))
+    (PushSender(Some(sender)), Pushes(receiver))
 }
 
 impl PushSender {
     /// Keeps a push that is a message. Closes the channel if a message cannot be kept, or if no
     /// more messages will come.
-    pub(super) fn send(&self, push: PushInfo) {
+    pub(super) fn send(&mut self, push: PushInfo) {
         let PushInfo { kind, mut data } = push;
-        let mut sender = self.0.lock();
         let is_kept = match (kind, data.pop()) {
             // The slot of a sharded channel was moved away.
             (PushKind::Disconnection | PushKind::SUnsubscribe, _) => false,
             // The data are the channel and the payload.
             (PushKind::Message | PushKind::SMessage, Some(Value::BulkString(payload))) => {
                 payload.len() <= LONGEST
-                    && sender.as_ref().is_some_and(|sender| sender.try_send(payload).is_ok())
+                    && self.0.as_ref().is_some_and(|sender| sender.try_send(payload).is_ok())
             }
             // The confirmation of the subscription, or a push that later servers may add.
             _ => true,
         };
         if !is_kept {
-            *sender = None;
+            self.0 = None;
         }
     }
 }
@@ -69,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_read_is_kept_up_to_a_bound_and_then_there_is_a_gap() {
-        let (sender, mut pushes) = pushes();
+        let (mut sender, mut pushes) = pushes();
         for _ in 0..100 * MOST {
             sender.send(message(10));
         }
@@ -83,7 +80,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_longer_than_any_of_ours_is_a_gap() {
-        let (sender, mut pushes) = pushes();
+        let (mut sender, mut pushes) = pushes();
         sender.send(message(LONGEST));
         sender.send(message(LONGEST + 1));
         assert_eq!(pushes.next().await.map(|payload| payload.len()), Some(LONGEST));
@@ -92,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_message_is_not_kept() {
-        let (sender, mut pushes) = pushes();
+        let (mut sender, mut pushes) = pushes();
         for _ in 0..2 * MOST {
             sender.send(PushInfo { kind: PushKind::Subscribe, data: vec![Value::Nil] });
         }

@@ -196,7 +196,7 @@ impl Shared {
                 Value::Push { kind, data }
                     if !matches!(kind, PushKind::Subscribe | PushKind::SSubscribe) =>
                 {
-                    if let Some(pushes) = &link.pushes {
+                    if let Some(pushes) = &mut link.pushes {
                         pushes.send(PushInfo { kind, data });
                     }
                 }
