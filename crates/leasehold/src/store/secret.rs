@@ -115,15 +115,16 @@ impl Password {
 static SAID: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
 
 fn first_line(path: &str) -> Result<Secret, InvalidInput> {
-    let mut said = SAID.lock();
-    if let Some(secret) = said.get(path) {
+    // Not for files: a child that was forked meanwhile would find it locked for ever.
+    let mut said = is_pipe(path).then(|| SAID.lock());
+    if let Some(secret) = said.as_ref().and_then(|said| said.get(path)) {
         return Ok(secret.clone());
     }
     let text = fs::read_to_string(path).map_err(|error| {
         InvalidInput::new("url", format!("{PASSWORD_FILE} names {path:?}: {error}"))
     })?;
     let secret = Secret::from(text.lines().next().unwrap_or_default());
-    if is_pipe(path) {
+    if let Some(said) = &mut said {
         said.insert(path.to_owned(), secret.clone());
     }
     Ok(secret)
