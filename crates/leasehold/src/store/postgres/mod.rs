@@ -137,11 +137,14 @@ impl Postgres {
         if let Some(shared) = others.find(|other| other.sessions.settings == settings) {
             return Ok(Self::new(shared));
         }
-        let store = Self::closed(settings)?;
-        stores.push(Arc::downgrade(&store.shared));
-        let chores = chores::work(Arc::downgrade(&store.shared));
+        let sessions = Sessions::new(settings)?;
+        let inboxes = Inboxes::new(Arc::clone(&sessions))?;
+        let thin = Thin::new(Arc::clone(&sessions));
+        let shared = Arc::new(Shared { sessions, thin, inboxes, is_used: false.into() });
+        stores.push(Arc::downgrade(&shared));
+        let chores = chores::work(Arc::downgrade(&shared));
         background::spawn(&SystemClock::new(), Box::pin(chores))?;
-        Ok(store)
+        Ok(Self::new(shared))
     }
 
     /// Installs the schema if it is missing, and gives rights to roles, which must exist. Returns
@@ -152,23 +155,12 @@ impl Postgres {
     /// The same as [`open`](Self::open), and [`Denied`](leasehold_core::StoreErrorKind::Denied) if
     /// the role lacks the right.
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
-        let (store, roles) = (Self::closed(options)?, roles.clone());
+        let (sessions, roles) = (Sessions::new(options)?, roles.clone());
         let installing = async move {
-            let sessions = &store.shared.sessions;
             sessions.connect().await?;
-            schema::install(sessions, &roles).await
+            schema::install(&sessions, &roles).await
         };
         Ok(on_keeper(Box::pin(installing)).await?)
-    }
-
-    /// A store that has not been connected.
-    fn closed(settings: PostgresOptions) -> Result<Self, Error> {
-        settings.check()?;
-        let sessions = Sessions::new(settings)?;
-        let inboxes = Inboxes::new(Arc::clone(&sessions))?;
-        let thin = Thin::new(Arc::clone(&sessions));
-        let is_used = AtomicBool::new(false);
-        Ok(Self::new(Arc::new(Shared { sessions, thin, inboxes, is_used })))
     }
 
     fn new(shared: Arc<Shared>) -> Self {

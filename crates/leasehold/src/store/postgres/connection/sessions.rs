@@ -42,6 +42,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(settings: PostgresOptions) -> Result<Arc<Self>, InvalidInput> {
+        settings.check()?;
         Ok(Arc::new(Self {
             boot: Boot::new(&settings),
             dialer: Dialer::new(&settings, &settings.servers)?,
