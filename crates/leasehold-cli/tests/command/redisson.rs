@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold_testkit::{Worker, redisson_peer};
+use leasehold_testkit::redisson_peer;
 
 use crate::harness::{Background, Place, ended};
 
@@ -18,16 +18,12 @@ fn script(place: &Place, name: &str, arguments: &[&str]) -> Command {
     place.script(&Path::new(ROOT).join("examples/redisson").join(name), arguments)
 }
 
-/// A service in Java; `None`, with a message, if the program was not built.
-fn service(place: &Place) -> Option<Worker> {
-    let port = place.server.as_ref().unwrap().port();
-    redisson_peer(&format!("one,{port}"), NAME, Duration::from_secs(3))
-}
-
 #[test]
-fn a_service_in_java_is_kept_out_while_a_migration_runs() {
+fn a_service_in_java_is_kept_out_while_a_migration_runs_and_shown_in_its_mode() {
     let place = Place::on_redis_with("layout=redisson");
-    let Some(mut service) = service(&place) else { return };
+    let port = place.server.as_ref().unwrap().port();
+    let service = redisson_peer(&format!("one,{port}"), NAME, Duration::from_secs(3));
+    let Some(mut service) = service else { return };
     service.ask("acquire lock 0", "acquired");
     let command = ["sh", "-c", "echo migrates; cat"];
     let migration = script(&place, "migrate_alone.sh", &[&[NAME][..], &command].concat());
@@ -43,12 +39,7 @@ fn a_service_in_java_is_kept_out_while_a_migration_runs() {
     service.tell("acquire lock 0");
     migration.close_stdin();
     service.expect("acquired");
-}
-
-#[test]
-fn a_reader_in_java_is_shown_as_a_reader_and_a_writer_as_one_alone() {
-    let place = Place::on_redis_with("layout=redisson");
-    let Some(mut service) = service(&place) else { return };
+    service.ask("release", "released");
     for (kind, mode, letter) in [("read", "shared", "r"), ("write", "exclusive", "w")] {
         service.ask(&format!("acquire {kind} 0"), "acquired");
         let shown = place.end(&["show", NAME]).stdout;

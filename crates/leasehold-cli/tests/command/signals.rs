@@ -7,34 +7,16 @@ use rustix_libc_wrappers::process::SignalExt as _;
 
 use crate::harness::{Background, PROGRAM, Place, ended, until};
 
-/// Prints its signals until one ends it.
-const TELLING: &str = "exec 2>/dev/null
-    for s in TERM INT HUP QUIT USR1 USR2 WINCH; do trap \"echo $s\" $s; done
-    echo ready; while :; do sleep 0.02; done";
-
 #[test]
-fn signals_are_passed_on_to_the_command() {
+fn whatever_would_end_leasehold_reaches_the_command() {
     let place = Place::on_file();
-    let mut running = Background::start(place.shell("x", &[], TELLING));
-    assert_eq!(running.line(), "ready");
-    for (signal, name) in [
+    let signals = [
         (Signal::INT, "INT"),
         (Signal::HUP, "HUP"),
         (Signal::QUIT, "QUIT"),
         (Signal::USR1, "USR1"),
         (Signal::USR2, "USR2"),
         (Signal::WINCH, "WINCH"),
-        (Signal::TERM, "TERM"), // after which it has not long
-    ] {
-        running.signal(signal);
-        assert_eq!(running.line(), name);
-    }
-}
-
-#[test]
-fn whatever_would_end_leasehold_reaches_the_command() {
-    let place = Place::on_file();
-    let signals = [
         (Signal::ABORT, "ABRT"),
         (Signal::ALARM, "ALRM"),
         (Signal::IO, "IO"),
@@ -46,6 +28,7 @@ fn whatever_would_end_leasehold_reaches_the_command() {
         (Signal::rt_min(), "RTMIN"),
         (Signal::rt(3).unwrap(), "RTMIN+3"),
         (Signal::rt_max(), "RTMAX"),
+        (Signal::TERM, "TERM"), // after which it has not long
     ];
     let names: Vec<&str> = signals.iter().map(|(_, name)| *name).collect();
     let script = format!(

@@ -252,23 +252,6 @@ fn ctrl_c_that_the_command_handles_stops_nothing_else() {
 }
 
 #[test]
-fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
-    let place = Place::on_file();
-    let command = format!("{PROGRAM} run x -- sh -c 'echo ru''ns; read line; echo got $line'");
-    let mut terminal = Terminal::shell(&place, &command);
-    terminal.until("runs");
-    terminal.type_in("\x1a");
-    terminal.until("stopped: the lease ends in");
-    terminal.stops();
-    terminal.type_in("fg\n");
-    terminal.type_in("a line\n");
-    terminal.until("got a line");
-    terminal.until("$ ");
-    terminal.type_in("exit\n");
-    assert_eq!(terminal.end().0, Some(0));
-}
-
-#[test]
 fn ctrl_z_stops_nothing_where_no_shell_could_continue_it() {
     let place = Place::on_file();
     let mut holder = place.holder("x", &[]);
@@ -310,6 +293,7 @@ fn with_a_stopped_job(place: &Place, options: &str, script: &str) -> Terminal {
     let mut shell = Terminal::shell(place, &command);
     shell.until("runs");
     shell.type_in("\x1a");
+    shell.until("stopped: the lease ends in");
     shell.stops();
     shell
 }
@@ -328,7 +312,7 @@ fn foreground(shell: &mut Terminal) {
 }
 
 #[test]
-fn after_fg_ctrl_z_and_ctrl_c_are_the_commands_again() {
+fn ctrl_z_stops_both_with_a_warning_and_after_fg_the_keys_are_the_commands_again() {
     let place = Place::on_file();
     let mut shell = with_a_stopped_job(&place, "", "echo ru''ns; exec cat");
     for line in ["once", "twice"] {
