@@ -33,30 +33,18 @@ fn sale_under_fire(store: &str, way: &str, orders: u32, every: &str) {
 }
 
 #[test]
-fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
-    let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.patient_url(), "stock", 20000, "200ms");
-}
-
-/// On Redis the others wait for the rest of a dead holder's lease, about a second. Processes that
-/// are killed more often than that get nowhere. They are killed one by one, so each lives for about
-/// four seconds.
-#[test]
-fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {
-    let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.patient_url(), "lock", 2000, "500ms");
-}
-
-#[test]
-fn batches_on_a_server_stay_right_while_their_processes_are_killed() {
-    let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.patient_url(), "batch", 8000, "500ms");
-}
-
-#[test]
-fn a_stock_by_versions_stays_right_while_its_processes_are_killed() {
-    let server = RedisServer::start().unwrap();
-    sale_under_fire(&server.patient_url(), "version", 6000, "200ms");
+fn each_way_of_protection_stays_right_while_its_processes_are_killed() {
+    for (way, orders, every) in [
+        ("stock", 20_000, "200ms"),
+        // Others wait for about a second for a dead holder's lease. Processes are killed one by
+        // one, so each lives for about four seconds.
+        ("lock", 2_000, "500ms"),
+        ("batch", 8_000, "500ms"),
+        ("version", 6_000, "200ms"),
+    ] {
+        let server = RedisServer::start().unwrap();
+        sale_under_fire(&server.patient_url(), way, orders, every);
+    }
 }
 
 #[test]
