@@ -48,6 +48,14 @@ pub(crate) fn info(id: HolderId, pid: u32) -> HolderInfo {
     HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)
 }
 
+/// A lease that every request may ask for.
+pub(crate) fn lease() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        (1..2_000_000_u64).prop_map(Duration::from_micros),
+        (1..=30_000_u64).prop_map(Duration::from_millis),
+    ]
+}
+
 /// How much time passes, in µs.
 pub(crate) fn pass() -> impl Strategy<Value = u64> {
     prop_oneof![

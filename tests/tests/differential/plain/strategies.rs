@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::history::{LEAD_US, Step, Their, Verb};
-use crate::attempts::{Who, acquirer, pass};
+use crate::attempts::{Who, acquirer, lease, pass};
 
 pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..60)
@@ -22,32 +22,32 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn acquire() -> impl Strategy<Value = Verb> {
-    (ttl(), ballot()).prop_map(|(ttl, ballot)| Verb::Take { ttl, ballot, from: None })
+    (lease(), ballot()).prop_map(|(ttl, ballot)| Verb::Take { ttl, ballot, from: None })
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
-    let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => ttl()];
+    let cooldown = prop_oneof![4 => Just(Duration::ZERO), 1 => lease()];
     let describes = prop::option::weighted(0.3, (0..9_u32, -9..9_i64));
     prop_oneof![
         1 => acquire(),
-        2 => (0..6_usize, ttl(), ballot())
+        2 => (0..6_usize, lease(), ballot())
             .prop_map(|(from, ttl, ballot)| Verb::Take { ttl, ballot, from: Some(from) }),
         1 => Just(Verb::Look),
         6 => (any::<bool>(), cooldown)
             .prop_map(|(closes, cooldown)| Verb::End { closes, cooldown }),
-        5 => (ttl(), describes).prop_map(|(ttl, describes)| Verb::Keep { ttl, describes }),
+        5 => (lease(), describes).prop_map(|(ttl, describes)| Verb::Keep { ttl, describes }),
         2 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
     ]
 }
 
 fn their() -> impl Strategy<Value = Their> {
-    let lease = || prop_oneof![Just(1), Just(300), Just(5_000), Just(30_000)];
+    let theirs = || prop_oneof![Just(1), Just(300), Just(5_000), Just(30_000)];
     prop_oneof![
         1 => Just(Their::Break),
-        2 => lease().prop_map(|lease_ms| Their::Extend { lease_ms }),
+        2 => theirs().prop_map(|lease_ms| Their::Extend { lease_ms }),
         4 => Just(Their::LetGo),
         1 => Just(Their::Persist),
-        6 => lease().prop_map(|lease_ms| Their::Take { lease_ms }),
+        6 => theirs().prop_map(|lease_ms| Their::Take { lease_ms }),
     ]
 }
 
@@ -58,11 +58,4 @@ fn ballot() -> impl Strategy<Value = Option<i64>> {
 /// How far a token is from the clock, in µs: about as far as is allowed, or farther.
 fn away() -> impl Strategy<Value = i64> {
     prop_oneof![6 => -2 * LEAD_US..LEAD_US, 1 => LEAD_US - 1..LEAD_US + 2]
-}
-
-fn ttl() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        (1..2_000_000_u64).prop_map(Duration::from_micros),
-        (1..=30_000_u64).prop_map(Duration::from_millis),
-    ]
 }

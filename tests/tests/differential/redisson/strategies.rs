@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::history::{History, Step, Their, Verb};
-use crate::attempts::{Who, acquirer, pass};
+use crate::attempts::{Who, acquirer, lease, pass};
 
 pub(crate) fn history() -> impl Strategy<Value = History> {
     let steps = prop::collection::vec(step(), 1..60);
@@ -53,14 +53,6 @@ fn their() -> impl Strategy<Value = Their> {
             .prop_map(|lease_ms| Their::Lock { lease_ms }),
         2 => Just(Their::Renew),
         5 => Just(Their::Unlock),
-    ]
-}
-
-/// The lease that a reader may request.
-fn lease() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        (1..2_000_000_u64).prop_map(Duration::from_micros),
-        (1..=30_000_u64).prop_map(Duration::from_millis),
     ]
 }
 
