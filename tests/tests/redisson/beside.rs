@@ -59,71 +59,49 @@ impl Pair {
     }
 }
 
-/// All processes add, one at a time, and no addition is lost.
-fn all_add(place: &Place) {
-    let mut jvms: Vec<Worker> = (0..JVMS).filter_map(|_| place.jvm(MINUTE)).collect();
-    let mut ours: Vec<Worker> = (0..OURS).map(|_| place.ours()).collect();
-    let all = jvms.len() * THREADS + ours.len();
-    for jvm in &mut jvms {
-        jvm.tell(&format!("add lock {COUNTER} {ROUNDS} {THREADS}"));
-    }
-    for worker in &mut ours {
-        worker.tell(&format!("add lock {COUNTER} {ROUNDS} 1"));
-    }
-    for worker in jvms.iter_mut().chain(&mut ours) {
-        worker.expect("added");
-    }
-    assert_eq!(place.added(), all * ROUNDS);
-}
+/// Every process adds, one at a time.
+const ALL_ADD: [&str; 2] = ["add lock"; 2];
 
 /// Half of the processes read what the others write.
-fn half_read(place: &Place) {
+const HALF_READ: [&str; 2] = ["add write", "look"];
+
+/// In each round, every second process does the first work, and the others do the second.
+fn no_update_is_lost(place: &Place, rounds: &[[&str; 2]]) {
     let mut jvms: Vec<Worker> = (0..JVMS).filter_map(|_| place.jvm(MINUTE)).collect();
     let mut ours: Vec<Worker> = (0..OURS).map(|_| place.ours()).collect();
-    let writes = |index: usize| index.is_multiple_of(2);
-    let mut writers = 0;
-    for (index, worker) in ours.iter_mut().enumerate() {
-        if writes(index) {
-            worker.tell(&format!("add write {COUNTER} {ROUNDS} 1"));
-            writers += 1;
-        } else {
-            worker.tell(&format!("look {COUNTER} {ROUNDS} 1"));
+    let mut added = 0;
+    for works in rounds {
+        let ours = ours.iter_mut().map(|worker| (worker, 1));
+        let all = ours.chain(jvms.iter_mut().map(|jvm| (jvm, THREADS)));
+        let mut all: Vec<_> = all.zip(works.iter().cycle()).collect();
+        for ((worker, threads), work) in &mut all {
+            worker.tell(&format!("{work} {COUNTER} {ROUNDS} {threads}"));
+        }
+        for ((worker, threads), work) in all {
+            let adds = work.starts_with("add");
+            worker.expect(if adds { "added" } else { "looked" });
+            added += usize::from(adds) * threads * ROUNDS;
         }
     }
-    for (index, jvm) in jvms.iter_mut().enumerate() {
-        if writes(index) {
-            jvm.tell(&format!("add write {COUNTER} {ROUNDS} {THREADS}"));
-            writers += THREADS;
-        } else {
-            jvm.tell(&format!("look {COUNTER} {ROUNDS} {THREADS}"));
-        }
-    }
-    let done = |index: usize| if writes(index) { "added" } else { "looked" };
-    ours.iter_mut().enumerate().for_each(|(index, worker)| worker.expect(done(index)));
-    jvms.iter_mut().enumerate().for_each(|(index, jvm)| jvm.expect(done(index)));
-    assert_eq!(place.added(), writers * ROUNDS);
+    assert_eq!(place.added(), added);
 }
 
 #[test]
 fn no_update_is_lost_between_readers_and_writers_of_both_languages() {
     let server = must(RedisServer::start());
-    half_read(&Place::one(&server));
+    no_update_is_lost(&Place::one(&server), &[HALF_READ]);
 }
 
 #[test]
 fn no_update_is_lost_between_jvms_and_ours_in_a_cluster() {
     let cluster = must(Cluster::start(0));
-    all_add(&Place::cluster(&cluster));
-    must(
-        cluster.node(must(cluster.owner(must(cluster.slot_of(COUNTER))))).command::<()>("FLUSHALL"),
-    );
-    half_read(&Place::cluster(&cluster));
+    no_update_is_lost(&Place::cluster(&cluster), &[ALL_ADD, HALF_READ]);
 }
 
 #[test]
 fn no_update_is_lost_between_jvms_and_ours_behind_sentinels() {
     let fleet = must(SentinelFleet::start());
-    all_add(&Place::sentinel(&fleet));
+    no_update_is_lost(&Place::sentinel(&fleet), &[ALL_ADD]);
 }
 
 #[tokio::test]
@@ -158,7 +136,7 @@ async fn each_kind_of_redissons_locks_excludes_ours_and_is_excluded() {
 }
 
 #[tokio::test]
-async fn neither_side_releases_what_the_other_holds() {
+async fn neither_side_releases_what_the_other_holds_unless_it_is_forced() {
     let Some(mut pair) = Pair::start().await else { return };
     // Their lease has ended and ours is taken.
     pair.java(&format!("acquire lock {}", BRIEF.as_millis()), "acquired");
@@ -175,11 +153,7 @@ async fn neither_side_releases_what_the_other_holds() {
     pair.java("held", "held");
     assert!(pair.foreign().await.is_some());
     pair.java("release", "released");
-}
-
-#[tokio::test]
-async fn a_forced_unlock_of_theirs_is_noticed_at_the_next_renewal() {
-    let Some(mut pair) = Pair::start().await else { return };
+    // A forced unlock of theirs is noticed at the next renewal.
     let guard = must(pair.client.mutex(NAME).ttl(WATCHDOG).acquire().await);
     pair.java("force lock", "forced");
     assert_eq!(loss(&guard).await, LossReason::Vanished);
