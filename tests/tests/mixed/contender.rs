@@ -1,15 +1,11 @@
 //! Processes that want one lock, each through another library.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use leasehold::{Client, Guard};
-use leasehold_testkit::{Worker, must, worker};
+use leasehold_testkit::{Worker, installed, java, must, worker};
 use rslock::LockManager;
-
-/// Where `cargo xtask test` installs the libraries that are not Rust.
-const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixed");
 
@@ -54,37 +50,25 @@ impl Kind {
     pub(crate) fn start(self, ports: &[u16], name: &str) -> Option<Worker> {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let arguments = [&ports.join(","), name];
-        let (runtime, program) = match self {
+        let mut command = match self {
             Self::Ours => return Some(Worker::start(&["ours", arguments[0], name])),
             Self::Rslock => return Some(Worker::start(&["rslock", arguments[0], name])),
-            Self::Jedis => ("java", "jedis"),
-            Self::NodeRedlock => ("node", "redlock.cjs"),
-            Self::RedisPy => ("python/bin/python", "redis_py.py"),
-            Self::Redsync => ("redsync/redsync", ""),
-            Self::ShedLock => ("java", "shedlock"),
-            Self::Spring => ("java", "spring"),
-        };
-        // This is installed last: without it, the installation is not complete.
-        let installed = Path::new(INSTALLED).join(runtime.split('/').next()?).join("installed");
-        if !installed.exists() {
-            println!("skipped: {self:?} is not installed: `cargo xtask test` does that");
-            return None;
-        }
-        let mut command = match runtime.contains('/') {
-            true => Command::new(Path::new(INSTALLED).join(runtime)),
-            false => Command::new(runtime),
-        };
-        match self {
-            Self::Jedis | Self::ShedLock | Self::Spring => {
-                command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
-                command.arg(format!("{INSTALLED}/java/classes:{INSTALLED}/java/lib/*"));
-                command.args(["Plain", program]);
+            Self::Jedis | Self::ShedLock | Self::Spring => java("java", "Plain")?,
+            Self::NodeRedlock => {
+                let modules = installed("node")?.join("node_modules");
+                let mut command = Command::new("node");
+                command.env("NODE_PATH", modules).arg(format!("{PROGRAMS}/redlock.cjs"));
+                command
             }
-            Self::NodeRedlock | Self::RedisPy => {
-                command.env("NODE_PATH", Path::new(INSTALLED).join("node/node_modules"));
-                command.arg(Path::new(PROGRAMS).join(program));
+            Self::RedisPy => {
+                let mut command = Command::new(installed("python")?.join("bin/python"));
+                command.arg(format!("{PROGRAMS}/redis_py.py"));
+                command
             }
-            Self::Ours | Self::Redsync | Self::Rslock => {}
+            Self::Redsync => Command::new(installed("redsync")?.join("redsync")),
+        };
+        if let Self::Jedis | Self::ShedLock | Self::Spring = self {
+            command.arg(format!("{self:?}").to_lowercase());
         }
         command.args(arguments);
         Some(Worker::of(command))

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_core::LOCK_CAPACITY;
-use leasehold_testkit::{Worker, must};
+use leasehold_testkit::{Worker, java, must};
 
 use crate::plan::REGISTERS;
 use crate::topology::Topology;
@@ -23,9 +23,6 @@ pub(crate) use self::command::work;
 const PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python");
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/fleet.py");
-
-/// Where `cargo xtask test` builds the program with Redisson.
-const REDISSON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/redisson");
 
 /// Tasks of each member, fewer where a task starts processes.
 const TASKS: usize = 6;
@@ -78,7 +75,8 @@ impl Peer {
                 command.arg(PROGRAM);
                 Some(command)
             }
-            Self::Redisson => redisson(),
+            // Redisson's locks with tokens, which are those of our mutexes.
+            Self::Redisson => java("redisson", "Fleet"),
         }
     }
 
@@ -139,16 +137,4 @@ fn python() -> Option<PathBuf> {
         let imported = Command::new(python).args(["-c", "import leasehold"]).output();
         imported.is_ok_and(|imported| imported.status.success())
     })
-}
-
-/// The program with Redisson, if it is built: the last step of that is a file.
-fn redisson() -> Option<Command> {
-    if !Path::new(REDISSON).join("installed").exists() {
-        return None;
-    }
-    let mut command = Command::new("java");
-    command.args(["-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
-    // Redisson's locks with tokens, which are those of our mutexes.
-    command.args(["-cp", &format!("{REDISSON}/classes:{REDISSON}/lib/*"), "Fleet"]);
-    Some(command)
 }
