@@ -4,6 +4,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
 use leasehold::store::{Postgres as Store, PostgresOptions, PostgresRoles};
 use leasehold::{Client, FencingToken};
+use leasehold_testkit::harness::until;
 
 use crate::fence::Transaction;
 use crate::{Database, refused};
@@ -45,6 +46,17 @@ async fn what_a_dead_holder_has_left_is_swept() {
     database.ask("UPDATE @.lease SET free_from_us = 1 WHERE name <> 'held'; SELECT @.sweep_4()");
     assert_eq!(database.ask("SELECT string_agg(name, ' ') FROM @.lease"), "held fenced");
     drop(fenced);
+}
+
+#[tokio::test]
+async fn a_name_that_was_released_too_late_for_a_sweep_is_removed_by_the_next() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    client.mutex("late").acquire().await.unwrap().release().await.unwrap();
+    // As if it were released five seconds before the first sweep.
+    database.ask("UPDATE @.lease SET free_from_us = free_from_us + 15000000");
+    let rows = || database.ask("SELECT count(*) FROM @.lease");
+    until("the row is removed", async || rows() == "0").await;
 }
 
 #[tokio::test]
