@@ -29,16 +29,17 @@ use crate::outcome::Outcome;
 const ONE: &str = "one";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|contended|file|held|idle|line|peers|postgres|quorum|together|waiters]…";
+    [alone|bloat|contended|file|held|idle|line|peers|postgres|quorum|together|waiters]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "alone",
     "contended",
     "line",
     "together",
     "file",
     "postgres",
+    "bloat",
     "quorum",
     "held",
     "waiters",
@@ -84,6 +85,7 @@ fn all(names: &[&str]) -> Outcome {
 async fn one(name: &str) -> Outcome {
     match name {
         "alone" => alone::run().await,
+        "bloat" => postgres::run_bloat().await,
         "contended" => contended::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,

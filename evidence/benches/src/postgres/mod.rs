@@ -1,12 +1,14 @@
 //! Acquire and release in a PostgreSQL database where nobody waits: leasehold compared with usual
 //! solutions in the same database, in turns, each task on a separate name.
 
+mod bloat;
 mod contender;
 
 use std::time::Duration;
 
-use leasehold_testkit::{PgBouncer, Postgres, Table};
+use leasehold_testkit::{PgBouncer, Postgres, Proxy, Table};
 
+pub(crate) use self::bloat::run as run_bloat;
 use self::contender::{Contender, Kind, Place};
 use crate::alone::{Score, Task, middle, one_turn};
 use crate::measure::{Times, number, span};
@@ -33,10 +35,14 @@ const SIZES: &str = "SELECT string_agg(concat(relname, ' ', pg_total_relation_si
 /// Clients that want the same name.
 const WAITERS: usize = 16;
 
+/// How long a request travels to a server that is not near, and how long its answer does.
+const WAY: Duration = Duration::from_millis(2);
+
+const MISSING: &str = "PostgreSQL is not installed: `cargo xtask test` does that";
+
 /// Prints one table for each kind of server and number of tasks.
 pub(crate) async fn run() -> Outcome {
-    let missing = "PostgreSQL is not installed: `cargo xtask test` does that";
-    let quick = Postgres::start_with(&["fsync=off", ROOM])?.ok_or(missing)?;
+    let quick = Postgres::start_with(&["fsync=off", ROOM])?.ok_or(MISSING)?;
     let near = Place { url: quick.url(), is_unnamed: false };
     for tasks in [1, SOME, MANY] {
         compare("not flushed", &quick, &near, (1, tasks)).await?;
@@ -50,7 +56,15 @@ pub(crate) async fn run() -> Outcome {
     compare("not flushed, beside an open snapshot", &quick, &near, (1, 1)).await?;
     println!("After all of that: {}\n", quick.query(SIZES)?);
     drop((reader, quick));
-    let safe = Postgres::start_with(&[])?.ok_or(missing)?;
+    let remote = Postgres::start_on_tcp(&[ROOM])?.ok_or(MISSING)?;
+    let network = Proxy::start_unread(remote.port())?;
+    network.delay(WAY);
+    let far = Place { url: Postgres::url_through(&network), is_unnamed: false };
+    for tasks in [1, SOME] {
+        compare("not flushed, 2 ms each way", &remote, &far, (1, tasks)).await?;
+    }
+    drop((network, remote));
+    let safe = Postgres::start_with(&[])?.ok_or(MISSING)?;
     let near = Place { url: safe.url(), is_unnamed: false };
     for tasks in [1, SOME] {
         compare("flushed", &safe, &near, (1, tasks)).await?;

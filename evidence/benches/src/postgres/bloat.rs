@@ -1,0 +1,76 @@
+//! What many uses leave in a PostgreSQL database: of many names, each used once, and of one name,
+//! used often; also beside a session that keeps an old snapshot, until the uses have ended.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use leasehold::Client;
+use leasehold_testkit::harness::until;
+use leasehold_testkit::{Postgres, Table, must};
+use tokio::time::sleep;
+
+use super::contender::{Place, session};
+use super::{MANY, MISSING, SIZES};
+use crate::measure::number;
+use crate::outcome::Outcome;
+
+/// Names that are used once.
+const NAMES: usize = 1_000_000;
+
+/// Uses of one name: fewer, because beside an old snapshot each use reads past those before it.
+const USES: usize = 50_000;
+
+/// The server counts dead rows by then.
+const COUNTED: Duration = Duration::from_secs(15);
+
+/// Autovacuum comes when more rows than these are dead.
+const FEW_DEAD: &str = "SELECT n_dead_tup <= 50 FROM pg_stat_user_tables WHERE relname = 'lease'";
+
+const OLD_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
+
+/// Prints one table.
+pub(crate) async fn run() -> Outcome {
+    let heads = " | pairs/s, first tenth | last tenth | table and index | nothing left after, s \
+        | autovacuum after, s | table and index";
+    let heads: Vec<&str> = heads.split(" | ").collect();
+    let mut table = Table::new("PostgreSQL: what many uses leave", &heads);
+    for (what, uses, tasks) in [("names, each once", NAMES, MANY), ("uses of one name", USES, 1)] {
+        for (beside, opens) in [("", ""), (", beside an old snapshot", OLD_SNAPSHOT)] {
+            let cells = left_by(uses, tasks, opens).await?;
+            table.row([vec![format!("{uses} {what}{beside}")], cells].concat());
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+async fn left_by(uses: usize, tasks: usize, opens: &str) -> Outcome<Vec<String>> {
+    let settings = ["fsync=off", "autovacuum_naptime=1s"];
+    let server = Postgres::start_with(&settings)?.ok_or(MISSING)?;
+    let client = Client::connect(&server.url()).await?;
+    let reader = session(&Place { url: server.url(), is_unnamed: false }).await?;
+    reader.batch_execute(opens).await?;
+    let mut rates = Vec::new();
+    for tenth in 0..10 {
+        let begin = Instant::now();
+        let working = (0..tasks).map(async |task| {
+            for at in (tenth * uses / 10..(tenth + 1) * uses / 10).skip(task).step_by(tasks) {
+                let name = if tasks > 1 { at } else { 0 };
+                client.mutex(format!("bloat/{name}")).acquire().await?.release().await?;
+            }
+            Outcome::Ok(())
+        });
+        try_join_all(working).await?;
+        rates.push(uses as f64 / 10.0 / begin.elapsed().as_secs_f64());
+    }
+    let full = server.query(SIZES)?;
+    drop(reader);
+    let begin = Instant::now();
+    let says = async |query| must(server.query(query)) == "t\n";
+    until("nothing is left", async || says("SELECT count(*) = 0 FROM leasehold.lease").await).await;
+    let tidy = begin.elapsed();
+    sleep(COUNTED).await;
+    until("autovacuum has ended", async || says(FEW_DEAD).await).await;
+    let [tidy, vacuumed] = [tidy, begin.elapsed()].map(|span| number(span.as_secs_f64()));
+    Ok(vec![number(rates[0]), number(rates[9]), full, tidy, vacuumed, server.query(SIZES)?])
+}
