@@ -14,7 +14,7 @@ use crate::measure::number;
 use crate::outcome::Outcome;
 
 /// Names that are used once.
-const NAMES: usize = 1_000_000;
+const NAMES: usize = 100_000;
 
 /// Uses of one name: fewer, because beside an old snapshot each use reads past those before it.
 const USES: usize = 50_000;
