@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(8);
 async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
     let cluster = must(Cluster::start_with(&with_least_rights().own_clock(), 0));
     must(cluster.node(1).set_clock(ahead_s, 1.0));
-    let url = format!("{}?{options}", url(&cluster));
+    let url = format!("{}?timeout=10s&{options}", url(&cluster));
     let (one, two) = (must(Client::connect(&url).await), must(Client::connect(&url).await));
     must(one.admin().end_quarantine().await);
     let (name, slot) = cluster.fresh_name(0);
