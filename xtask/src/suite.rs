@@ -88,11 +88,10 @@ fn together<A: Send, B>(
     })
 }
 
-/// Compiles the library with each of its features alone; `redis` alone is what `tests/resolves.sh`
-/// builds.
+/// Compiles the library with each of its features alone.
 fn bare_library() -> Outcome {
     let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
-    ["serde", "file", "postgres"].iter().try_for_each(|alone| {
+    ["serde", "file", "postgres", "redis"].iter().try_for_each(|alone| {
         Run::cargo(&[&bare[..], &["--features", alone], &DENIED].concat()).show()
     })
 }
