@@ -60,6 +60,7 @@ fn without_a_fault_everything_passes_and_the_nth_call_is_counted() {
     strike(&proxy, Fault::HoldRequest);
     proxy.spare();
     assert!(is_answered(&mut connect(&proxy, LONG)), "no call is struck that was spared");
+    assert_eq!(calls(&server), 4, "it was executed once");
 }
 
 #[test]

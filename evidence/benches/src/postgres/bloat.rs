@@ -37,8 +37,7 @@ pub(crate) async fn run() -> Outcome {
 }
 
 async fn left_by(uses: usize, tasks: usize, opens: &str) -> Outcome<Vec<String>> {
-    let settings = ["fsync=off", "autovacuum_naptime=1s"];
-    let server = Postgres::start_with(&settings)?.ok_or(MISSING)?;
+    let server = Postgres::start_with(&["fsync=off", "autovacuum_naptime=1s"])?.ok_or(MISSING)?;
     let client = Client::connect(&server.url()).await?;
     let reader = session(&Place { url: server.url(), is_unnamed: false }).await?;
     reader.batch_execute(opens).await?;
