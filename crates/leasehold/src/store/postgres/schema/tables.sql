@@ -5,7 +5,8 @@
 -- the row, and nothing else does; `fence` shares that lock until its transaction ends.
 --
 -- `epoch` and `turn` count grants: each 64th grant begins a new epoch, which is a new entry in the
--- index. So a long transaction elsewhere, which keeps old versions, slows down nobody.
+-- index. So a statement that finds its row by the index reads few of the old versions that a long
+-- transaction elsewhere keeps.
 -- `counter` is the newest token, or place in the queue. A token here is its time in microseconds.
 -- `fence` is the token of the exclusive hold, or NULL once its end was noticed.
 -- `hold` is the gate in the words of the model, and `queue` has the words of each waiter, if that is
